@@ -11,40 +11,8 @@ from tests.servers import REPLY_TIMEOUT_S
 SEGMENT = ("-s", "65536")
 
 
-def test_put_and_delete_in_one_turn(tmp_path: Path) -> None:
-    with keeping(tmp_path) as process, process.connect() as client:
-        with process.frozen():
-            client.send(b"".join(put_line(b"%d" % id) + b"delete %d\r\n" % id for id in range(1, 501)))
-            client.send(put_line(b"kept"))
-        client.expect(b"".join(b"INSERTED %d\r\nDELETED\r\n" % id for id in range(1, 501)) + b"INSERTED 501\r\n")
-        kill(process)
-    with keeping(tmp_path) as process, process.connect() as client:
-        assert jobs_count(client) == 1
-        assert_kept(client, {501: b"kept"})
-        assert put(client, b"x") > 501
-
-
-def test_whole_life_in_one_turn(tmp_path: Path) -> None:
-    with keeping(tmp_path) as process, process.connect() as client:
-        with process.frozen():
-            client.send(
-                put_line(b"a")
-                + b"reserve\r\nrelease 1 5 0\r\nreserve\r\nbury 1 6\r\nkick 1\r\nreserve\r\nrelease 1 7 1000\r\n"
-                b"kick-job 1\r\nreserve\r\nbury 1 8\r\n"
-            )
-        reserved = b"RESERVED 1 1\r\na\r\n"
-        client.expect(b"INSERTED 1\r\n" + reserved + b"RELEASED\r\n" + reserved + b"BURIED\r\nKICKED 1\r\n" + reserved)
-        client.expect(b"RELEASED\r\nKICKED\r\n" + reserved + b"BURIED\r\n")
-        before = facts(client, "stats-job 1")
-        kill(process)
-    with keeping(tmp_path) as process, process.connect() as client:
-        after = facts(client, "stats-job 1")
-        for key in ("state", "pri", "reserves", "releases", "buries", "kicks", "timeouts"):
-            assert after[key] == before[key], key
-
-
-def test_hundred_thousand_puts_in_flight(tmp_path: Path) -> None:
-    count = 100_000
+def test_very_many_puts_in_flight(tmp_path: Path) -> None:
+    count = 30_000
     with keeping(tmp_path, *SEGMENT) as process, process.connect() as client:
         lines = b"".join(put_line(b"%d" % id) for id in range(1, count + 1))
         sent = 0
@@ -118,27 +86,6 @@ def test_thousand_clients(tmp_path: Path) -> None:
     with keeping(tmp_path, *SEGMENT) as process, process.connect() as client:
         assert_kept(client, jobs, gone)
         assert jobs_count(client) == 500
-
-
-def test_disconnect_at_any_point(tmp_path: Path) -> None:
-    conversation = put_line(b"abc") + b"reserve\r\nbury 1 0\r\nkick 1\r\nreserve\r\nrelease 1 0 0\r\n" + put_line(b"d")
-    with keeping(tmp_path, *SEGMENT) as process:
-        for cut in range(0, len(conversation), 3):
-            client = process.connect(wait_accepted=False)
-            client.send(conversation[:cut])
-            if cut % 2:
-                client.reset()
-            else:
-                client.socket.close()
-        with process.connect() as client:
-            wait_until(lambda: facts(client)["current-connections"] == "1", "all others are gone")
-            before = facts(client)
-            assert before["current-jobs-reserved"] == "0"
-            kill(process)
-    with keeping(tmp_path, *SEGMENT) as process, process.connect() as client:
-        after = facts(client)
-        for state in ("ready", "delayed", "buried"):
-            assert after[f"current-jobs-{state}"] == before[f"current-jobs-{state}"]
 
 
 def test_output_that_is_not_read_and_held_at_once(tmp_path: Path, switches: Switches) -> None:

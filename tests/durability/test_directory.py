@@ -45,14 +45,6 @@ def test_beanstalkd_and_beanpole_refuse_each_other(tmp_path: Path) -> None:
         assert done.returncode == ExitCode.DATA_DIR_LOCKED
 
 
-def test_directory_is_free_after_a_kill(tmp_path: Path) -> None:
-    for i in range(3):
-        with keeping(tmp_path) as process, process.connect() as client:
-            assert int(facts(client)["current-jobs-ready"]) == i
-            put(client, b"x")
-            kill(process)
-
-
 def test_statistics_say_how_large_the_log_is(tmp_path: Path) -> None:
     with keeping(tmp_path, *SEGMENT) as process, process.connect() as client:
         for _ in range(20):

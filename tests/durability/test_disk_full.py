@@ -4,8 +4,6 @@ The disk is a tmpfs of a mebibyte, so that every test fills it in earnest. A ser
 start here, has taken the jobs that it holds away from everybody until an operator comes.
 """
 
-import random
-from collections.abc import Iterator
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -14,8 +12,8 @@ import pytest
 
 from beanpole.server.observer import LOG_FULL_REPORT_NS
 from tests.durability.conftest import SMALL_DISK_BYTES
-from tests.durability.kept import assert_kept, facts, fill, keeping, kill, put, put_line, starting, terminate
-from tests.durability.small_disk import SmallDisk, small_disk
+from tests.durability.kept import assert_kept, facts, fill, keeping, kill, put, put_line, starting
+from tests.durability.small_disk import SmallDisk
 from tests.e2e.process import Client, Process, wait_until
 
 SEGMENT = ("-s", "65536")
@@ -104,45 +102,6 @@ def test_puts_are_refused_and_the_rest_works(log: Path, body_bytes: int) -> None
         assert_kept(client, jobs, gone=[d])
 
 
-@pytest.mark.parametrize("body_bytes", BODY_BYTES)
-@pytest.mark.parametrize("order", ["oldest first", "newest first", "any"])
-def test_every_job_can_be_deleted_alone(log: Path, body_bytes: int, order: str) -> None:
-    """One delete a turn, so that what a turn costs besides is counted as well."""
-    with keeping(log, *SEGMENT) as process, process.connect() as client:
-        ids = sorted(fill(client, body_bytes), reverse=order == "newest first")
-        if order == "any":
-            random.Random(1).shuffle(ids)
-        for id in ids:
-            client.ask(b"delete %d\r\n" % id, b"DELETED\r\n")
-        assert wait_for_puts(client) > max(ids)
-        assert process.popen.poll() is None, process.messages
-
-
-def test_work_goes_on_for_long(log: Path) -> None:
-    """Workers give jobs back again and again: what that writes is dead soon, and its space must come back."""
-    with keeping(log, *SEGMENT) as process, process.connect() as client:
-        jobs = fill(client, 1000)
-        for pri in range(1, 5000):
-            client.ask(b"release %d %d 0\r\n" % (reserve(client), pri), b"RELEASED\r\n")
-        assert_kept(client, jobs)
-        assert_well(process)
-
-
-def test_puts_resume_when_jobs_are_deleted(log: Path) -> None:
-    with keeping(log, *SEGMENT) as process, process.connect() as client:
-        jobs = fill(client, 1000)
-        gone = sorted(jobs)[: len(jobs) // 2]
-        for id in gone:
-            client.ask(b"delete %d\r\n" % id, b"DELETED\r\n")
-            del jobs[id]
-        jobs[wait_for_puts(client)] = RESUMED
-        assert len(process.events("disk has space")) == 1
-        assert_well(process)
-        kill(process)
-    with keeping(log, *SEGMENT) as process, process.connect() as client:
-        assert_kept(client, jobs, gone)
-
-
 def test_puts_resume_when_the_disk_grows(disk: SmallDisk, log: Path) -> None:
     with keeping(log, *SEGMENT) as process, process.connect() as client:
         jobs = fill(client, 1000)
@@ -153,23 +112,6 @@ def test_puts_resume_when_the_disk_grows(disk: SmallDisk, log: Path) -> None:
         kill(process)
     with keeping(log, *SEGMENT) as process, process.connect() as client:
         assert_kept(client, jobs | more)
-
-
-@pytest.mark.parametrize("body_bytes", BODY_BYTES)
-def test_full_disk_is_no_obstacle_to_a_start(log: Path, body_bytes: int) -> None:
-    with keeping(log, *SEGMENT) as process, process.connect() as client:
-        jobs = fill(client, body_bytes)
-        kill(process)
-    for _ in range(5):
-        with keeping(log, *SEGMENT) as process, process.connect() as client:
-            assert_kept(client, jobs)
-            id = max(jobs)
-            client.ask(b"delete %d\r\n" % id, b"DELETED\r\n")
-            del jobs[id]
-            kill(process)
-    with keeping(log, *SEGMENT) as process, process.connect() as client:
-        assert_kept(client, jobs)
-        assert terminate(process) == 0
 
 
 def test_disk_that_others_fill(disk: SmallDisk, log: Path) -> None:
@@ -195,32 +137,6 @@ def test_disk_that_others_fill(disk: SmallDisk, log: Path) -> None:
         assert_kept(client, jobs, gone)
 
 
-@pytest.fixture
-def larger_disk(tmp_path: Path) -> Iterator[SmallDisk]:
-    """A disk of four mebibytes."""
-    mount_point = tmp_path / "larger"
-    mount_point.mkdir()
-    with small_disk(mount_point, 4 * SMALL_DISK_BYTES) as made:
-        yield made
-
-
-@pytest.mark.parametrize("body_bytes", [65_000, 65_400, 65_535, 150_000])
-def test_jobs_as_large_as_a_segment_fill_the_disk(larger_disk: SmallDisk, body_bytes: int) -> None:
-    log = larger_disk.path / "log"
-    flags = (*SEGMENT, "-z", "200000")
-    with keeping(log, *flags) as process, process.connect() as client:
-        jobs = fill(client, body_bytes)
-        gone = [min(jobs), max(jobs)]
-        for id in gone:
-            client.ask(b"delete %d\r\n" % id, b"DELETED\r\n")
-            del jobs[id]
-        assert_kept(client, jobs, gone)
-        assert_well(process)
-        kill(process)
-    with keeping(log, *flags) as process, process.connect() as client:
-        assert_kept(client, jobs, gone)
-
-
 def test_disk_without_space_for_anything_is_refused_at_the_start(disk: SmallDisk, log: Path) -> None:
     disk.run(f"dd if=/dev/zero of={disk.mount_point}/other bs=4096 2>&1")
     with starting(log, *SEGMENT) as process:
@@ -230,18 +146,3 @@ def test_disk_without_space_for_anything_is_refused_at_the_start(disk: SmallDisk
     disk.run(f"rm {disk.mount_point}/other")
     with keeping(log, *SEGMENT) as process, process.connect() as client:
         assert put(client, b"x") == 1
-
-
-@pytest.mark.parametrize("pinned_bytes", [10, 30_000, 60_000])
-@pytest.mark.parametrize("body_bytes", [100, 40_000])
-def test_one_job_that_stays_does_not_keep_the_disk_full(log: Path, pinned_bytes: int, body_bytes: int) -> None:
-    """The oldest segment goes when its jobs have moved, so there must be space to move the largest of them."""
-    with keeping(log, *SEGMENT) as process, process.connect() as client:
-        jobs = {put(client, b"p" * pinned_bytes): b"p" * pinned_bytes for _ in range(3)}
-        for id in fill(client, body_bytes):
-            client.ask(b"delete %d\r\n" % id, b"DELETED\r\n")
-        jobs[wait_for_puts(client)] = RESUMED
-        assert_well(process)
-        kill(process)
-    with keeping(log, *SEGMENT) as process, process.connect() as client:
-        assert_kept(client, jobs)

@@ -17,10 +17,10 @@ from tests.durability.small_disk import small_disk
 from tests.e2e.process import Process, wait_until
 from tests.servers import STOP_TIMEOUT_S
 
-ROUND_COUNT = 25
+ROUND_COUNT = 15
 FLAGS = (("-s", "65536"), ("-s", "65536", "-F"), ("-s", "100000", "-f", "20"), (), ("-s", "65536"))
 
-FULL_ROUND_COUNT = 15
+FULL_ROUND_COUNT = 10
 SMALL_DISK_BYTES = 2 << 20
 """Less than what the clients of a round want to keep."""
 
@@ -79,7 +79,7 @@ def test_kill_under_load_loses_nothing_and_brings_nothing_back(tmp_path: Path) -
                 auditor.audit(client)
                 auditor.check_counts(client)
             workers = crowd(process, round_, hermits, market)
-            end_under_load(process, workers, chance.randint(1, 6000), sigterm=round_ % 10 == 9)
+            end_under_load(process, workers, chance.randint(1, 6000), sigterm=round_ % 5 == 3)
             assert not any(each.refused_count for each in workers), "the disk of this test is full"
         if round_ % 5 == 4:
             with starting(tmp_path, *flags) as process:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.durability.kept import facts, keeping, kill, put, put_line, terminate
+from tests.durability.kept import facts, keeping, put, put_line, terminate
 from tests.durability.shim import Switches
 from tests.e2e.process import Client, serving, wait_until
 from tests.servers import REPLY_TIMEOUT_S
@@ -59,35 +59,6 @@ def test_no_reply_leaves_before_its_sync_and_statistics_go_on(tmp_path: Path, sw
         assert ids == set(range(1, 21))
         for writer in writers:
             writer.socket.close()
-
-
-def test_every_change_waits_for_its_sync(tmp_path: Path, switches: Switches) -> None:
-    with keeping(tmp_path / "log", env=switches.env) as process, process.connect() as reader:
-        clients = [process.connect() for _ in range(7)]
-        ids = [put(reader, b"x") for _ in range(6)]
-        for client, id in zip(clients, ids, strict=False):
-            client.send(b"reserve-job %d\r\n" % id)
-            client.take(len(b"RESERVED %d 1\r\nx\r\n" % id))
-        clients[4].ask(b"bury %d 0\r\n" % ids[4], b"BURIED\r\n")
-        clients[5].ask(b"bury %d 0\r\n" % ids[5], b"BURIED\r\n")
-        changes = [
-            (b"delete %d\r\n" % ids[0], b"DELETED\r\n"),
-            (b"release %d 0 0\r\n" % ids[1], b"RELEASED\r\n"),
-            (b"release %d 0 9\r\n" % ids[2], b"RELEASED\r\n"),
-            (b"bury %d 0\r\n" % ids[3], b"BURIED\r\n"),
-            (b"kick 1\r\n", b"KICKED 1\r\n"),
-            (b"kick-job %d\r\n" % ids[5], b"KICKED\r\n"),
-            (b"pause-tube default 1\r\n", b"PAUSED\r\n"),
-        ]
-        with switches.holding_syncs():
-            for client, (command, _) in zip(clients, changes, strict=True):
-                client.send(command)
-            wait_until(lambda: facts(reader)["cmd-pause-tube"] == "1", "the last change has run")
-            for client in clients:
-                assert_silent(client)
-        for client, (_, reply) in zip(clients, changes, strict=True):
-            client.expect(reply)
-            client.socket.close()
 
 
 @pytest.mark.parametrize("flags", [("-f", "3600000"), ("-F",)])
@@ -158,23 +129,6 @@ def test_one_sync_serves_many_clients(tmp_path: Path, switches: Switches) -> Non
             assert writer.line().startswith(b"INSERTED ")
             writer.socket.close()
         assert switches.sync_count() - before <= 2
-
-
-def test_a_crash_before_the_sync_breaks_no_promise(tmp_path: Path, switches: Switches) -> None:
-    with (
-        keeping(tmp_path / "log", env=switches.env) as process,
-        process.connect() as client,
-        process.connect() as reader,
-    ):
-        kept = put(client, b"kept")
-        assert facts(reader)["current-jobs-ready"] == "1"
-        with switches.holding_syncs():
-            client.send(b"delete %d\r\n" % kept)
-            wait_until(lambda: facts(reader)["current-jobs-ready"] == "0", "the delete has run")
-            assert_silent(client)
-            kill(process)
-    with keeping(tmp_path / "log") as process, process.connect() as client:
-        assert put(client, b"x") > kept
 
 
 @pytest.mark.parametrize("half_close", [False, True])

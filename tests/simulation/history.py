@@ -16,6 +16,7 @@ from operator import attrgetter
 from beanpole.engine.engine import Engine
 from beanpole.engine.state.job import Job, State
 from beanpole.engine.state.tags import KeyBit, Tag
+from beanpole.log.encoder import Encoder
 from beanpole.log.format import RULES_FIXED
 from tests.simulation.runner import NS_PER_S
 
@@ -397,3 +398,14 @@ def recount(engine: Engine) -> tuple[int, dict[int, int]]:
     for rules in [] if table is None else table.all():
         by_segment[segment_of(rules)] += RULES_FIXED + len(rules.pattern) + 1 + len(rules.text)
     return by_segment.total(), by_segment
+
+
+def check_accounts(engine: Engine, records: Encoder) -> None:
+    """Asserts that what is counted as alive equals a recount."""
+    accounts = records.accounts
+    total, by_segment = recount(engine)
+    assert total == accounts.live_bytes, f"{accounts.live_bytes} bytes live by count, {total} in truth"
+    assert accounts.live_count == engine.jobs.count, "live jobs are not counted right"
+    for number in range(accounts.first_segment, records.segment + 1):
+        live = accounts.live_in(number)
+        assert live == by_segment.get(number, 0), f"segment {number}: {live} live bytes, not {by_segment}"

@@ -15,7 +15,7 @@ from beanpole.log.files.filelog import FileLog
 from beanpole.log.log import Policy
 from beanpole.server.connection import Connection
 from tests.simulation.disk import SimDisk
-from tests.simulation.history import History, Recovered, recount, rules_of, see
+from tests.simulation.history import History, Recovered, check_accounts, rules_of, see
 from tests.simulation.runner import NS_PER_S, Clock, SimRunner
 
 BODY_BYTES_MAX = 65535
@@ -319,12 +319,7 @@ class Life:
         """Asserts that what is counted equals a recount."""
         check(self.engine)
         assert self.history is not None
-        total, by_segment = recount(self.engine)
-        assert total == self.accounts.live_bytes, f"{self.accounts.live_bytes} bytes live by count, {total} in truth"
-        assert self.accounts.live_count == self.engine.jobs.count, "live jobs are not counted right"
-        for number in range(self.accounts.first_segment, self.records.segment + 1):
-            live = self.accounts.live_in(number)
-            assert live == by_segment.get(number, 0), f"segment {number}: {live} live bytes, not {by_segment}"
+        check_accounts(self.engine, self.records)
 
     def least_step(self) -> int:
         """The step that a loss of power must not undo."""

@@ -11,6 +11,7 @@ from tests.simulation.disk import SimDisk
 from tests.simulation.history import History, Recovered, Rules, Seen
 from tests.simulation.life import Life, Promises
 from tests.simulation.runner import Clock
+from tests.simulation.server import Server
 
 SEEDS = range(60)
 """A disk may keep some of what was not synced: several are tried."""
@@ -71,3 +72,30 @@ def test_hand_out_that_is_durable_is_not_lost() -> None:
     keyed = replace(job, texts=(tube, body, tags[:3] + bytes([tags[3] & ~KeyBit.FREED]) + tags[4:]))
     with pytest.raises(AssertionError, match="job 1 is"):
         history.judge(Recovered({1: keyed}, {}, life.now_ns, {}), life.least_step())
+
+
+def test_job_that_lost_its_key_is_gone_after_a_restart() -> None:
+    """Whoever held it can't bring it back; until the first turn it only waits to be deleted."""
+    server = Server()
+    server.ask(b"put-job 1 key=k", b"a", b"put-job 1", b"b", b"reserve", b"bury 1 0", b"kick-job 1", b"reserve")
+    server.ask(b"put-job 1 key=k taken=replace", b"c", client=1)
+    server.restart()
+    life = server.life
+    check(life.engine)
+    assert 0 <= life.engine.next_deadline_ns <= life.now_ns
+    life.tick()
+    assert server.ask(b"peek 1", b"find-job default k", b"peek-ready") == (
+        b"NOT_FOUND\r\nFOUND 3 1\r\nc\r\nFOUND 2 1\r\nb\r\n"
+    )
+    server.restart()
+    assert server.life.engine.next_deadline_ns < 0, "it was deleted once and for all"
+
+
+def test_key_that_a_hand_out_freed_stays_free() -> None:
+    server = Server()
+    server.ask(b"put-job 1 key=k until=reserve", b"a", b"reserve", b"put-job 1 key=k", b"b")
+    server.restart()
+    check(server.life.engine)
+    assert server.ask(b"find-job default k", b"reserve", b"release 1 0 0", b"put-job 1 key=k", b"c") == (
+        b"FOUND 2 1\r\nb\r\nRESERVED 1 1\r\na\r\nRELEASED\r\nEXISTS 2\r\n"
+    )

@@ -10,44 +10,14 @@ from beanpole.log.encoder import Encoder
 from beanpole.log.errors import DamageError, OtherVersionError
 from beanpole.log.files.names import segment_name
 from beanpole.log.format import SEGMENT_HEADER
-from beanpole.log.log import Policy
 from beanpole.log.reader import Header
 from beanpole.log.tools.scan import find_salt
-from tests.simulation.disk import CrashError, SimDisk
-from tests.simulation.life import Client, Life, Promises
-from tests.simulation.runner import NS_PER_S, Clock
+from tests.simulation.disk import CrashError
+from tests.simulation.runner import NS_PER_S
+from tests.simulation.server import Server
 
 SEEDS = range(20)
 """A disk may keep some of what was not synced: several are tried."""
-
-
-class Server:
-    """A disk and the processes on it, one after the other."""
-
-    def __init__(self, seed: int, segment_bytes: int = 4096, clients: int = 2) -> None:
-        self.disk = SimDisk(seed)
-        self.clock = Clock()
-        self.segment_bytes = segment_bytes
-        self.clients = clients
-        self.start()
-
-    def start(self) -> None:
-        self.life = Life(self.disk, self.clock, Policy(0), self.segment_bytes, Promises())
-        self.life.log.on_durable = lambda: None
-        self.client: Client = self.life.connect()
-        for _ in range(1, self.clients):
-            self.life.connect()
-
-    def say(self, *lines: bytes) -> None:
-        """Commands of one turn, without anything that the log does by itself."""
-        self.life.guard(lambda: self.client.connection.receive(self.life.now_ns, b"".join(lines)))
-        while self.client.connection.pending and not self.life.failed:
-            self.life.guard(self.life.log.append)
-            self.life.guard(lambda: self.client.connection.resume(self.life.now_ns))
-        self.life.guard(self.life.log.append)
-
-    def ids(self) -> list[int]:
-        return sorted(job.id for job in self.life.engine.jobs.jobs())
 
 
 def put(body_bytes: int) -> bytes:

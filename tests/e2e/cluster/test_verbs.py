@@ -484,10 +484,3 @@ def test_extensions_wait_for_the_format_that_all_nodes_read(cluster: Cluster) ->
             assert cluster("upgrade", "--json").objects[0] == {"before": 4, "format": 4, "restart": []}
             cluster("step-down", "--to", "b")
             ask(b, (b"drop-rules t\r\n", b"DROPPED\r\n"), (set_rules, b"RULES_SET\r\n"))
-
-
-@pytest.mark.parametrize(
-    "verb", ["init", "status", "leader", "step-down", "import", "export", "accept-loss", "upgrade", "verify"]
-)
-def test_every_verb_has_help(verb: str, cluster: Cluster) -> None:
-    assert "Exit codes" in cluster(verb, "--help").out.decode()

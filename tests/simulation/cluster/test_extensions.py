@@ -12,6 +12,7 @@ from tests.simulation.cluster.test_seeds import SEEDS, Client, run_for
 from tests.simulation.cluster.world import (
     World,
 )
+from tests.simulation.history import check_accounts
 
 LOAD_S = 10.0
 TUBES = (b"default", b"t", b"u")
@@ -118,11 +119,13 @@ def test_nodes_hold_the_same_after_extensions(seed: int) -> None:
     async def main() -> None:
         await run_for(world, LOAD_S, client=ExtendedClient)
         await settle(world)
-        engines = [node.node.leading.replica.engine for node in world.nodes if node.node.leading is not None]
-        for node in world.nodes:
-            following = node.node.following
-            engines += [following.replica.engine] if following is not None and following.replica is not None else []
-        assert len(engines) == len(world.nodes)
+        leaders = [node.log.replica for node in world.nodes if node.node.leading is not None]
+        followers = [node.node.following.replica for node in world.nodes if node.node.following is not None]
+        replicas = [replica for replica in (*leaders, *followers) if replica is not None]
+        assert len(replicas) == len(world.nodes)
+        for replica in replicas:
+            check_accounts(replica.engine, replica.records)
+        engines = [replica.engine for replica in replicas]
         check_puts(world, engines[0])
         assert len({digest_of(engine, AFTER_ALL_NS) for engine in engines}) == 1, "the nodes differ"
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.soak.cluster.cluster import Cluster, Servers, new_cluster
-from tests.soak.cluster.faults import PAIR_KINDS, PATRONI_KINDS, Fault
+from tests.soak.cluster.faults import PAIR_KINDS, PATRONI_KINDS, try_out
 from tests.soak.cluster.nodes import node_with_a_clock
 from tests.soak.cluster.patroni import PatroniServers
 from tests.soak.cluster.postgres import Pair
@@ -23,21 +23,6 @@ from tests.soak.seeds import arguments, first_seed, say
 
 SEGMENT_BYTES = 1 << 18
 """So that the clients fill one in some ten seconds."""
-
-
-def try_out(cluster: Cluster[Any], fault: Fault) -> float:
-    """Let it happen; return for how long clients waited at most. Raises AssertionError: a node stops that must not."""
-    began_s = time.monotonic()
-    fault.act(cluster)
-    cluster.answered()
-    took_s = cluster.longest_wait_s(began_s)
-    gone = [node for node in cluster.nodes if node.has_ended()]
-    codes = [node.wait() for node in gone]
-    is_allowed = len(gone) <= fault.stops and set(codes) <= {fault.code}
-    assert is_allowed, f"{fault.name}: {codes}\n{cluster.said()}"
-    for node in gone:
-        node.start()
-    return took_s
 
 
 def report(cluster: Cluster[Any], took: dict[str, list[float]], seconds: float) -> str:

@@ -439,3 +439,18 @@ PATRONI_KINDS = [
     *KINDS,
     Fault("Patroni alone stands still", freeze_manager),
 ]
+
+
+def try_out(cluster: Cluster[Any], fault: Fault) -> float:
+    """Let it happen; return for how long clients waited at most. Raises AssertionError: a node stops that must not."""
+    began_s = time.monotonic()
+    fault.act(cluster)
+    cluster.answered()
+    took_s = cluster.longest_wait_s(began_s)
+    gone = [node for node in cluster.nodes if node.has_ended()]
+    codes = [node.wait() for node in gone]
+    is_allowed = len(gone) <= fault.stops and set(codes) <= {fault.code}
+    assert is_allowed, f"{fault.name}: {codes}\n{cluster.said()}"
+    for node in gone:
+        node.start()
+    return took_s

@@ -14,6 +14,7 @@ from tests.databases import is_there
 from tests.servers import missing_peer
 from tests.soak.cluster.clients import Client
 from tests.soak.cluster.cluster import WAIT_S, Cluster, new_cluster
+from tests.soak.cluster.faults import PAIR_KINDS, try_out
 from tests.soak.cluster.nodes import leader_of, stats
 from tests.soak.cluster.postgres import Pair, Postgres
 
@@ -43,41 +44,21 @@ def cluster(pair: Pair, tmp_path: Path) -> Iterator[Cluster[Pair]]:
         assert verdict.is_clean, verdict
 
 
-def test_leader_dies(cluster: Cluster[Pair]) -> None:
-    leader = leader_of(cluster.nodes)
-    leader.kill()
-    assert leader_of(cluster.nodes, leader) is not leader
-    cluster.answered()
-    leader.start()
-    cluster.answered()
-
-
-def test_primary_dies(cluster: Cluster[Pair]) -> None:
-    cluster.servers.fail_over()
-    cluster.servers.join()
-    cluster.answered()
-
-
-def test_leader_and_primary_die(cluster: Cluster[Pair]) -> None:
-    leader = leader_of(cluster.nodes)
-    leader.kill()
-    cluster.servers.fail_over()
-    cluster.servers.join()
-    cluster.answered()
-    leader.start()
-
-
-def test_everything_dies(cluster: Cluster[Pair]) -> None:
-    servers = (cluster.servers.standby, cluster.servers.primary)
-    for node in cluster.nodes:
-        node.kill()
-    for server in servers:
-        server.kill()
-    for server in servers:
-        server.start()
-    for node in cluster.nodes:
-        node.start()
-    cluster.answered()
+@pytest.mark.parametrize(
+    "name",
+    [
+        "leader killed",
+        "primary killed",
+        "primary and leader killed",
+        "everything killed",
+        "primary stands still, another is promoted",
+        "waiting commits cancelled",
+        "waiting commits ended",
+        "names emptied during a wait",
+    ],
+)
+def test_what_clients_are_told_stays_true(cluster: Cluster[Pair], name: str) -> None:
+    try_out(cluster, next(each for each in PAIR_KINDS if each.name == name))
 
 
 def test_leader_that_stood_still_answers_nobody(cluster: Cluster[Pair]) -> None:
@@ -93,59 +74,6 @@ def test_leader_that_stood_still_answers_nobody(cluster: Cluster[Pair]) -> None:
         connection.settimeout(WAIT_S)
         with contextlib.suppress(ConnectionResetError):  # it may close before it has read the command
             assert connection.recv(1000) == b""
-    cluster.answered()
-
-
-def wait_for_commit(pair: Pair) -> int:
-    """Wait until a commit waits for its standby; return its process."""
-    give_up_at = time.monotonic() + WAIT_S
-    while not (waiting := pair.waiting()):
-        assert time.monotonic() < give_up_at, "no commit waits"
-        time.sleep(0.01)
-    return waiting[0]
-
-
-@pytest.mark.parametrize("how", ["pg_cancel_backend", "pg_terminate_backend"])
-def test_cancelled_commit_acknowledges_nothing(cluster: Cluster[Pair], how: str) -> None:
-    """It is there, and visible, but its standby has not got it."""
-    pair = cluster.servers
-    with pair.standby.frozen():
-        wait_for_commit(pair)
-        count = cluster.standing_still()
-        pid = wait_for_commit(pair)
-        pair.primary.run(f"select {how}({pid})")
-        while pid in pair.waiting() and how == "pg_terminate_backend":
-            time.sleep(0.01)
-        wait_for_commit(pair)
-        assert len(cluster.history.answered_s) == count
-    cluster.answered()
-
-
-def test_names_emptied_during_a_wait_acknowledge_nothing(cluster: Cluster[Pair]) -> None:
-    """The commit ends without a warning then."""
-    pair = cluster.servers
-    with pair.standby.frozen():
-        wait_for_commit(pair)
-        count = cluster.standing_still()
-        pair.primary.set_names("")
-        give_up_at = time.monotonic() + WAIT_S
-        while pair.waiting():
-            assert time.monotonic() < give_up_at, "the commit still waits"
-            time.sleep(0.01)
-        time.sleep(1.0)  # time enough for an answer that must not come
-        assert len(cluster.history.answered_s) == count
-    pair.primary.set_names(pair.standby.application)
-    cluster.answered()
-
-
-def test_primary_stands_still_and_another_is_promoted(cluster: Cluster[Pair]) -> None:
-    """Nothing closes the connections to it: the nodes look for a newer timeline by themselves."""
-    pair = cluster.servers
-    old = pair.primary
-    old.signal(signal.SIGSTOP)
-    pair.promote()
-    old.kill()
-    pair.join()
     cluster.answered()
 
 

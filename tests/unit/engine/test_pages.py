@@ -15,8 +15,7 @@ from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
 from beanpole.engine.state.job import State
 from beanpole.engine.state.walk import Walk
-from beanpole.server.connection import Connection
-from tests.unit.log.memory_log import MemoryLog, Store
+from tests.simulation import server as simulation
 
 STATES = {"ready": State.READY, "reserved": State.RESERVED, "delayed": State.DELAYED, "buried": State.BURIED}
 RESTART = b"restart"
@@ -69,26 +68,23 @@ class Server:
     """An engine with a log that survives it, and a client that asks for everything."""
 
     def __init__(self) -> None:
-        self.store = Store()
-        self.start()
+        self.server = simulation.Server(segment_bytes=65_536)
 
-    def start(self) -> None:
-        """Begins with what the log has."""
-        self.log = MemoryLog(self.store, 1, lambda: 1)
-        self.engine = Engine(now_ns=1, records=self.log.records)
-        self.log.recover(self.engine)
-        self.log.start(lambda: None, lambda _: None)
-        self.client = Connection(self.engine, 1)
+    @property
+    def engine(self) -> Engine:
+        """The engine of the process that runs."""
+        return self.server.life.engine
 
     def say(self, data: bytes) -> bytes:
         """The replies to commands, or nothing from a server that starts again."""
         if data == RESTART:
-            self.log.close()
-            self.start()
+            self.server.life.log.append()
+            self.server.restart()
             return b""
-        self.client.receive(1, data)
-        assert not self.client.pending
-        return self.client.take_output()
+        connection = self.server.client.connection
+        connection.receive(self.server.life.now_ns, data)
+        assert not connection.pending
+        return connection.take_output()
 
     def ids_in(self, state: str) -> set[int]:
         """The jobs of the tube t in a state."""

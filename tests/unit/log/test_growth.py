@@ -20,13 +20,11 @@ from beanpole.log.errors import OtherVersionError, SalvageError
 from beanpole.log.files.names import segment_name
 from beanpole.log.files.recovery import recover
 from beanpole.log.format import FRAME, TUBE_FIXED, WHOLE_FIXED, Fields, Kind, number_record, segment_header
-from beanpole.log.log import Policy
 from beanpole.log.reader import read_header
 from beanpole.log.replay import Replay
 from beanpole.protocol.limits import KEY_BYTES_MAX, TEXT_BYTES_MAX
 from tests.simulation.disk import SimDisk
-from tests.simulation.life import Life, Promises
-from tests.simulation.runner import Clock
+from tests.simulation.server import Server
 from tests.unit.log import real_log
 from tests.unit.log.real_log import checked
 from tests.unit.log.test_salvage import salvaged
@@ -98,36 +96,11 @@ def log_of(*records: bytes) -> dict[str, bytes]:
     return {segment_name(1): header + b"".join(records) + number_record(Kind.END, 9, SALT)}
 
 
-class Lives:
-    """Servers on one disk, one after the other."""
+class Lives(Server):
+    """Servers on one disk that holds some files at first."""
 
     def __init__(self, files: dict[str, bytes], segment_bytes: int = 65536) -> None:
-        self.disk = SimDisk()
-        for name, content in files.items():
-            self.disk.put_file(name, content)
-        self.clock = Clock()
-        self.segment_bytes = segment_bytes
-        self.start()
-
-    def start(self) -> None:
-        self.life = Life(self.disk, self.clock, Policy(0), self.segment_bytes, Promises())
-        self.life.log.on_durable = lambda: None
-        self.client = self.life.connect()
-
-    def restart(self) -> None:
-        self.life.runner.settle()
-        self.disk.kill()
-        self.start()
-
-    def say(self, *lines: bytes) -> bytes:
-        connection = self.client.connection
-        connection.receive(self.life.now_ns, b"".join(line + b"\r\n" for line in lines))
-        self.life.log.append()
-        while connection.pending:  # a put that waits for space
-            connection.resume(self.life.now_ns)
-            self.life.log.append()
-        self.life.runner.settle()
-        return connection.take_output(self.life.log.durable_index)
+        super().__init__(files=files, segment_bytes=segment_bytes)
 
     def jobs(self) -> dict[int, tuple[int, bytes, bytes]]:
         return {job.id: (job.state, job.text, job.tags) for job in self.life.engine.jobs.jobs()}
@@ -148,20 +121,20 @@ def test_version_2_goes_on_as_version_3() -> None:
         assert {id: state for id, (state, _, _) in lives.jobs().items()} == states
         assert lives.jobs()[8][1] == b"\0\r\n"
         assert lives.jobs()[5][1] == b"e" * 20000
-        assert b"pause: 2000000000\n" in lives.say(b"stats-tube paused")
-        assert b"kicks: 1\n" in lives.say(b"stats-job 2")
+        assert b"pause: 2000000000\n" in lives.ask(b"stats-tube paused")
+        assert b"kicks: 1\n" in lives.ask(b"stats-job 2")
         lives.restart()
     assert lives.versions() == [2, 2, 2, 3]
-    assert lives.say(b"put 0 0 1 1", b"x") == b"INSERTED 9\r\n"
+    assert lives.ask(b"put 0 0 1 1", b"x") == b"INSERTED 9\r\n"
 
 
 def test_version_2_is_compacted_away() -> None:
     lives = Lives(version_2())
     before = {id: job for id, job in lives.jobs().items() if id != 7}
-    lives.say(b"delete 7")
+    lives.ask(b"delete 7")
     for _ in range(40):
-        lives.say(b"use other", b"put 0 0 60 30000", b"y" * 30000)
-        lives.say(b"delete %d" % (lives.life.engine.next_job_id - 1))
+        lives.ask(b"use other", b"put 0 0 60 30000", b"y" * 30000)
+        lives.ask(b"delete %d" % (lives.life.engine.next_job_id - 1))
     assert set(lives.versions()) == {3}
     assert lives.jobs() == before
     lives.restart()
@@ -219,27 +192,27 @@ def test_event_is_written_and_read() -> None:
 def test_optional_tag_of_a_job_is_kept() -> None:
     """By a change, by compaction, and over restarts."""
     lives = Lives(log_of(whole(1, OPTIONAL_TAG), whole(2)), segment_bytes=4096)
-    lives.say(b"reserve-job 1", b"bury 1 7", b"kick-job 1")
+    lives.ask(b"reserve-job 1", b"bury 1 7", b"kick-job 1")
     lives.restart()
     kept = {1: (0, b"body", OPTIONAL_TAG), 2: (0, b"body", b"")}
     assert lives.jobs() == kept
     for _ in range(20):
-        lives.say(b"put 0 0 60 2000", b"y" * 2000)
-        lives.say(b"delete %d" % (lives.life.engine.next_job_id - 1))
+        lives.ask(b"put 0 0 60 2000", b"y" * 2000)
+        lives.ask(b"delete %d" % (lives.life.engine.next_job_id - 1))
     assert segment_name(1) not in lives.disk.cache
     lives.restart()
     assert lives.jobs() == kept
-    lives.say(b"delete 1", b"delete 2")
+    lives.ask(b"delete 1", b"delete 2")
     assert lives.life.records.accounts.live_bytes == 0
 
 
 def test_optional_tag_of_a_tube_is_kept() -> None:
     lives = Lives(log_of(tube_record(OPTIONAL_TAG)), segment_bytes=4096)
     for _ in range(20):
-        lives.say(b"put 0 0 60 2000", b"y" * 2000)
-        lives.say(b"delete %d" % (lives.life.engine.next_job_id - 1))
+        lives.ask(b"put 0 0 60 2000", b"y" * 2000)
+        lives.ask(b"delete %d" % (lives.life.engine.next_job_id - 1))
     assert segment_name(1) not in lives.disk.cache
-    lives.say(b"use mail", b"pause-tube mail 5", b"pause-tube mail 0", b"use default")
+    lives.ask(b"use mail", b"pause-tube mail 5", b"pause-tube mail 0", b"use default")
     for _ in range(2):
         lives.restart()
         assert {tube.name: tube.tags for tube in lives.life.engine.tube_list} == {

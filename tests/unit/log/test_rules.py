@@ -22,17 +22,17 @@ def rules_record(text: bytes, set_at_ns: int = 5) -> bytes:
 
 def listed(lives: Lives) -> bytes:
     """What list-rules shows."""
-    return lives.say(b"list-rules").partition(b"---\n")[2].removesuffix(b"\r\n")
+    return lives.ask(b"list-rules").partition(b"---\n")[2].removesuffix(b"\r\n")
 
 
 def test_rules_outlive_a_restart() -> None:
     lives = Lives({})
-    lives.say(b"set-rules a 0", b"", b"set-rules b* 0", b"", b"set-rules * 0", b"")
-    lives.say(b"drop-rules a", b"set-rules c 0", b"")
+    lives.ask(b"set-rules a 0", b"", b"set-rules b* 0", b"", b"set-rules * 0", b"")
+    lives.ask(b"drop-rules a", b"set-rules c 0", b"")
     for _ in range(2):
         lives.restart()
         assert listed(lives) == b'- pattern: "*"\n- pattern: "b*"\n- pattern: "c"\n'
-    lives.say(b"drop-rules *", b"drop-rules b*", b"drop-rules c")
+    lives.ask(b"drop-rules *", b"drop-rules b*", b"drop-rules c")
     lives.restart()
     assert listed(lives) == b""
     assert lives.life.records.accounts.live_bytes == 0
@@ -69,17 +69,17 @@ def test_tubes_have_the_rules_that_are_read(before: bool) -> None:
 
 def test_compaction_moves_rules() -> None:
     lives = Lives({}, segment_bytes=4096)
-    lives.say(b"set-rules a 0", b"", b"set-rules b 0", b"", b"drop-rules b", b"set-rules c* 0", b"")
+    lives.ask(b"set-rules a 0", b"", b"set-rules b 0", b"", b"drop-rules b", b"set-rules c* 0", b"")
     kept = b'- pattern: "a"\n- pattern: "c*"\n'
     for _ in range(2):
         for _ in range(20):
-            lives.say(b"put 0 0 60 2000", b"y" * 2000)
-            lives.say(b"delete %d" % (lives.life.engine.next_job_id - 1))
+            lives.ask(b"put 0 0 60 2000", b"y" * 2000)
+            lives.ask(b"delete %d" % (lives.life.engine.next_job_id - 1))
         assert segment_name(1) not in lives.disk.cache
         assert listed(lives) == kept
         lives.restart()
         assert listed(lives) == kept
-    lives.say(b"drop-rules a", b"drop-rules c*")
+    lives.ask(b"drop-rules a", b"drop-rules c*")
     assert lives.life.records.accounts.live_bytes == 0
 
 
@@ -98,12 +98,12 @@ def test_rules_of_a_newer_program_refuse(text: bytes, tmp_path: Path) -> None:
 def test_buckets_are_empty_after_a_start() -> None:
     lives = Lives({})
     rules = b"rate: 2/s burst 2\n"
-    lives.say(b"set-rules t* %d" % len(rules), rules, *[b"put-job 1 tube=t", b"x"] * 9, b"put-job 1 tube=t2", b"x")
+    lives.ask(b"set-rules t* %d" % len(rules), rules, *[b"put-job 1 tube=t", b"x"] * 9, b"put-job 1 tube=t2", b"x")
 
     def handed_out(after_ns: int) -> list[bytes]:
         lives.clock.now_ns += after_ns
         lives.life.tick()
-        lines = lives.say(b"watch t", b"watch t2", b"reserve-many 9 0").splitlines()
+        lines = lives.ask(b"watch t", b"watch t2", b"reserve-many 9 0").splitlines()
         return [line.split()[3] for line in lines if line.startswith(b"JOB ")]
 
     assert handed_out(10_000_000_000) == [b"tube=t", b"tube=t", b"tube=t2"]
