@@ -92,12 +92,10 @@ class Address:
 
     @classmethod
     def _of_nodes(cls, text: str, given: str) -> Self:
-        """Reads hosts with or without ports, separated by commas."""
         return cls._first_of([cls._of_node(each.strip().removeprefix(SCHEME), given) for each in text.split(",")])
 
     @classmethod
     def _of_node(cls, text: str, given: str) -> Self:
-        """Reads a host with or without a port."""
         found = NODE.fullmatch(text)
         port = int((found and found["port"]) or limits.PORT_DEFAULT)
         if found is None or not 0 < port < 65536:

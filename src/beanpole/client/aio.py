@@ -19,7 +19,7 @@ from beanpole.client.base import BaseClient, Given, Options, TubeOptions, Tubes
 from beanpole.client.commands import Awaiting
 from beanpole.client.job import Job
 from beanpole.client.pipeline import AsyncPipeline
-from beanpole.client.plan import Plan, Queue, run_call
+from beanpole.client.plan import Broken, Plan, Queue, Shipment, run_call
 from beanpole.client.recovery import Retry, waiting
 from beanpole.client.session import CANCELLED, ENDING, Using
 from beanpole.errors import (
@@ -34,7 +34,7 @@ from beanpole.errors import (
 if TYPE_CHECKING:
     from beanpole.client.address import Address
     from beanpole.client.codec import Codec
-    from beanpole.protocol.wire import Call, Reply
+    from beanpole.protocol.wire import Call
 
 B = TypeVar("B")
 T = TypeVar("T")
@@ -202,7 +202,7 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
             link = self._link
             if link is None or link.is_over:
                 link = await self._connected(call)
-            await link.take_turn(waits=waits)
+            await (link.take_quiet_turn() if waits else link.turn.acquire())
             if not link.is_over:
                 return link
             link.turn.release()
@@ -215,8 +215,8 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
             link.turn.release()
             raise
         used = self._session.used
-        replies: list[Reply] = []
-        sent = link.send(data, count, call.wait_s, replies)
+        shipment = Shipment(data, count, call.wait_s)
+        sent, replies = link.send(shipment), shipment.replies
         try:
             try:
                 await link.wait(sent)
@@ -242,12 +242,8 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
                     shipment = plan.send(broken)
                     broken = None
                     try:
-                        data, count, reserves = shipment.data, shipment.count, shipment.reserves
-                        sent = link.send(
-                            data, count, shipment.wait_s, shipment.replies, reserves=reserves, in_batch=True
-                        )
-                        await link.wait(sent)
-                    except (ConnectionLostError, UnexpectedReplyError) as error:
+                        await link.wait(link.send(shipment, in_batch=True))
+                    except Broken as error:
                         broken = error
             except StopIteration as end:
                 value: T = end.value
@@ -257,7 +253,6 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
                 raise
 
     def _notice_end(self) -> None:
-        """Forgets a connection that is over."""
         link = self._link
         if link is not None and link.is_over:
             self._link = None
@@ -311,13 +306,13 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
         try:
             commands = self._greeting()
             if commands:
-                replies: list[Reply] = []
+                shipment = Shipment(b"".join(commands), len(commands))
                 try:
-                    await made.exchange(b"".join(commands), len(commands), 0, replies)
+                    await made.wait(made.send(shipment, in_batch=True))
                 except ConnectionLostError:  # perhaps as one of them was refused
-                    self._session.greeted(commands, replies)
+                    self._session.greeted(commands, shipment.replies)
                     raise
-                self._session.greeted(commands, replies)
+                self._session.greeted(commands, shipment.replies)
         except BaseException as error:
             made.fail(ConnectionLostError(f"the connection was not set up: {error}"))
             raise

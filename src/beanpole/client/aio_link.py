@@ -17,10 +17,12 @@ import copy
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from beanpole.client import extensions
 from beanpole.client.base import set_up
+from beanpole.client.plan import Shipment
 from beanpole.client.recovery import waiting
 from beanpole.client.session import JOB, JOBS, LIST_EXTENSIONS, OK, RESERVED, Session
 from beanpole.client.stats import StatsJob
@@ -34,45 +36,29 @@ if TYPE_CHECKING:
 CANCEL_RESERVE = b"cancel-reserve\r\n"
 
 
+@dataclass(slots=True, eq=False)
 class Exchange:
-    """Commands that were sent, and the replies to them so far."""
+    """A shipment that was sent, and what becomes of it."""
 
-    __slots__ = (
-        "abandoned",
-        "can_end",
-        "count",
-        "done",
-        "in_batch",
-        "is_ending",
-        "replies",
-        "reserves",
-        "silence_s",
-        "then",
-        "waits",
-    )
+    shipment: Shipment
+    silence_s: float | None
+    """Seconds that the server may be silent when this is the next to be answered; None: no limit."""
+    done: "asyncio.Future[None]"
+    can_end: bool = False
+    """Whether it is one reserve, whose waiting the server may know to end."""
+    is_ending: bool = False
+    """Whether the server was asked for that."""
+    abandoned: bool = False
+    """Whether nobody waits for the replies any more."""
+    in_batch: bool = False
+    """Whether it is part of a batch that is under way, which gives the turn on itself."""
+    then: Callable[[list[Reply]], None] | None = None
+    """What the link itself does with the replies."""
 
-    def __init__(
-        self, count: int, silence_s: float | None, replies: list[Reply], done: "asyncio.Future[None]", *, waits: bool
-    ) -> None:
-        self.count = count
-        self.silence_s = silence_s
-        """Seconds that the server may be silent when this is the next to be answered; None: no limit."""
-        self.replies = replies
-        self.done = done
-        self.waits = waits
+    @property
+    def waits(self) -> bool:
         """Whether the server may take its time: a reserve with a timeout, or without."""
-        self.can_end = False
-        """Whether it is one reserve, whose waiting the server may know to end."""
-        self.is_ending = False
-        """Whether the server was asked for that."""
-        self.reserves = False
-        """Whether the jobs of a JOBS among the replies are reserved by this."""
-        self.abandoned = False
-        """Whether nobody waits for the replies any more."""
-        self.in_batch = False
-        """Whether it is part of a batch that is under way, which gives the turn on itself."""
-        self.then: Callable[[list[Reply]], None] | None = None
-        """What the link itself does with the replies."""
+        return self.shipment.wait_s != 0
 
 
 class Link(asyncio.Protocol):
@@ -112,7 +98,6 @@ class Link(asyncio.Protocol):
         set_up(transport.get_extra_info("socket"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends: nothing more will come."""
         self.fail(ConnectionLostError(f"the connection broke: {exc or 'the server closed it'}"))
         if not self._closed.done():
             self._closed.set_result(None)
@@ -123,7 +108,7 @@ class Link(asyncio.Protocol):
         self._heard_at_s = self._loop.time()
         try:
             self._reader.receive(data)
-            while owed and self._reader.read_into(owed[0].replies, owed[0].count):
+            while owed and self._reader.read_into(owed[0].shipment.replies, owed[0].shipment.count):
                 self._check_no_more(len(owed) - 1)
                 self._answer(owed.popleft())
             self._check_no_more(len(owed))
@@ -133,14 +118,14 @@ class Link(asyncio.Protocol):
 
     # --- Called by the client ---
 
-    async def take_turn(self, *, waits: bool) -> None:
-        """Waits until commands may be sent: those that may wait at the server only when nothing is owed.
+    async def take_quiet_turn(self) -> None:
+        """Takes the turn, and waits until nothing is owed: then commands may be sent that may wait at the server.
 
         A connection that is over by then raises nothing here. What takes the turn sends, or gives the turn on.
         """
         await self.turn.acquire()
         try:
-            while waits and (self._owed or self._batches):
+            while self._owed or self._batches:
                 self._quiet = self._loop.create_future()
                 await self._quiet
         except BaseException:
@@ -168,17 +153,8 @@ class Link(asyncio.Protocol):
             else:  # it was cancelled: the turn is given on when the server has ended that
                 self.waiting.in_batch = False
 
-    def send(
-        self,
-        data: bytes,
-        count: int,
-        wait_s: float | None,
-        replies: list[Reply],
-        *,
-        reserves: bool = False,
-        in_batch: bool = False,
-    ) -> Exchange:
-        """Sends commands that have `count` replies, which will be in the list when the exchange is done.
+    def send(self, shipment: Shipment, *, in_batch: bool = False) -> Exchange:
+        """Sends commands; their replies will be in the shipment when the exchange is done.
 
         Gives the turn on: at once, or when the exchange is done if the server may wait; but not within a batch.
         """
@@ -186,9 +162,8 @@ class Link(asyncio.Protocol):
             if not in_batch:
                 self.turn.release()
             raise ConnectionLostError("the connection is closed", outcome_unknown=False)
-        asks = wait_s != 0 and self._session.features is None and self._asking is None
-        exchange = self._write(data, count, wait_s, replies, asks=asks)
-        exchange.reserves = reserves
+        asks = shipment.wait_s != 0 and self._session.features is None and self._asking is None
+        exchange = self._write(shipment, asks=asks)
         exchange.in_batch = in_batch
         if exchange.waits:
             self.waiting = exchange
@@ -197,7 +172,7 @@ class Link(asyncio.Protocol):
         return exchange
 
     async def wait(self, exchange: Exchange) -> None:
-        """Waits for the replies of an exchange; those that came are in its list, whatever happens.
+        """Waits for the replies of an exchange; those that came are in its shipment, whatever happens.
 
         Raises ConnectionLostError or UnexpectedReplyError. When it is cancelled, no reserved job is lost.
         """
@@ -206,9 +181,6 @@ class Link(asyncio.Protocol):
         except asyncio.CancelledError:
             self._abandon(exchange)
             raise
-
-    async def exchange(self, data: bytes, count: int, wait_s: float | None, replies: list[Reply]) -> None:
-        await self.wait(self.send(data, count, wait_s, replies, in_batch=True))
 
     def piece(self, call: "Call[Any]") -> "Call[Any]":
         """A call that may wait, or a second of it.
@@ -231,7 +203,7 @@ class Link(asyncio.Protocol):
             return None
         ending = self._end(exchange)
         await self.wait(ending)
-        return ending.replies
+        return ending.shipment.replies
 
     async def known(self) -> None:
         """Waits until the server has said what it has, if it was asked that in front of what waits."""
@@ -264,23 +236,22 @@ class Link(asyncio.Protocol):
 
     # --- Inside ---
 
-    def _write(
-        self, data: bytes, count: int, wait_s: float | None, replies: list[Reply], *, asks: bool = False
-    ) -> Exchange:
+    def _write(self, shipment: Shipment, *, asks: bool = False) -> Exchange:
         """Sends commands, whoever has the turn; with `asks` behind the question what the server has."""
         assert self._transport is not None, "the link is used before it is connected"
+        data, wait_s = shipment.data, shipment.wait_s
         silence_s = None if self._timeout_s is None or wait_s is None else self._timeout_s + wait_s
-        exchange = Exchange(count, silence_s, replies, self._loop.create_future(), waits=wait_s != 0)
+        exchange = Exchange(shipment, silence_s, self._loop.create_future())
         naming = data.startswith(b"name-session ")  # goes in front of another command, and does not wait
         command = data[data.index(b"\n") + 1 :] if naming else data
-        exchange.can_end = exchange.waits and count == 1 + naming and command.startswith(b"reserve")
+        exchange.can_end = exchange.waits and shipment.count == 1 + naming and command.startswith(b"reserve")
         is_next = not self._owed
         if asks:
             self._session.asks = True
-            self._asking = Exchange(1, self._timeout_s, [], self._loop.create_future(), waits=False)
-            self._asking.then = self._listed
+            question = Shipment(LIST_EXTENSIONS, 1)
+            self._asking = Exchange(question, self._timeout_s, self._loop.create_future(), then=self._listed)
             self._owed.append(self._asking)
-            data = LIST_EXTENSIONS + data
+            data = question.data + data
         self._owed.append(exchange)
         self._transport.write(data)
         if is_next:
@@ -293,7 +264,6 @@ class Link(asyncio.Protocol):
         self._session.listed(replies[0], self._session.connection)
 
     def _end_wait(self, exchange: Exchange) -> None:
-        """What has waited at the server is over."""
         self.waiting = None
         if not exchange.in_batch:
             self.turn.release()
@@ -311,15 +281,15 @@ class Link(asyncio.Protocol):
             raise UnexpectedReplyError("the server sent more than was asked for")
 
     def _answer(self, exchange: Exchange) -> None:
-        """All replies of an exchange are there."""
         self.worked = True
-        for reply in exchange.replies:
+        shipment = exchange.shipment
+        for reply in shipment.replies:
             if reply.word == RESERVED:
                 self._session.held.add(reply.number)
-            elif reply.word == JOBS and exchange.reserves:
+            elif reply.word == JOBS and shipment.reserves:
                 self._session.held.update(frame.number for frame in reply.frames)
         if exchange.then is not None:
-            exchange.then(exchange.replies)
+            exchange.then(shipment.replies)
         elif exchange.abandoned:
             self._give_back(exchange)
         if not exchange.done.done():
@@ -331,7 +301,6 @@ class Link(asyncio.Protocol):
         self._settle()
 
     def _abandon(self, exchange: Exchange) -> None:
-        """Nobody is interested in the replies any more."""
         exchange.abandoned = True
         if exchange.done.done() and not exchange.done.cancelled():
             exchange.done.exception()  # has been seen
@@ -356,9 +325,8 @@ class Link(asyncio.Protocol):
             self.fail(ConnectionLostError("a reserve was cancelled"), on_purpose=True)
 
     def _end(self, exchange: Exchange) -> Exchange:
-        """Has the server end the reserve that waits."""
         exchange.is_ending = True
-        ending = self._write(CANCEL_RESERVE, 1, 0, [])
+        ending = self._write(Shipment(CANCEL_RESERVE, 1))
         exchange.silence_s = self._timeout_s  # it waits no more
         self._heard_at_s = self._loop.time()
         self._watch()
@@ -367,15 +335,15 @@ class Link(asyncio.Protocol):
     def _give_back(self, exchange: Exchange) -> None:
         """Gives the jobs back that an abandoned exchange has reserved: at once, so before anything else is sent."""
         ids: list[int] = []
-        for reply in exchange.replies:
-            taken = reply.frames if reply.word == JOBS and exchange.reserves else [reply]
+        for reply in exchange.shipment.replies:
+            taken = reply.frames if reply.word == JOBS and exchange.shipment.reserves else [reply]
             ids += [each.number for each in taken if each.word in {RESERVED, JOB}]
         if not ids or self.is_over:
             return
         if self._session.missing(("snooze-job",)) is None:  # is no failed attempt, and keeps the priority
             self._return(ids, b"".join(extensions.line(b"snooze-job", b"%d" % id, b"0")[0] for id in ids))
         else:
-            asking = self._write(wire.with_ids(b"stats-job", ids), len(ids), 0, [])
+            asking = self._write(Shipment(wire.with_ids(b"stats-job", ids), len(ids)))
             asking.then = lambda replies: self._release(ids, replies)
 
     def _release(self, ids: list[int], replies: Iterable[Reply]) -> None:
@@ -388,7 +356,7 @@ class Link(asyncio.Protocol):
 
     def _return(self, ids: list[int], data: bytes) -> None:
         """Sends what gives jobs back. Whatever the server answers, its time limit ends what is left."""
-        giving = self._write(data, len(ids), 0, [])
+        giving = self._write(Shipment(data, len(ids)))
         giving.then = lambda _: self._session.held.difference_update(ids)
 
     def _watch(self) -> None:

@@ -49,7 +49,6 @@ PUT_LINE_BYTES = 40
 
 
 def pieces(bodies: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """Lists of bodies that go in one shipment each."""
     piece: list[bytes] = []
     size = 0
     for body in bodies:
@@ -89,13 +88,11 @@ def put_many(
 
 
 def features(session: Session[Any]) -> Plan[frozenset[str]]:
-    """What the server of the connection has listed."""
     yield from ask(session)
     return session.features or frozenset()
 
 
 def list_rules(session: Session[Any]) -> Plan[list[Rules]]:
-    """The rules of all patterns, page by page."""
     found: list[Rules] = []
     while True:
         data, needs = extensions.line(b"list-rules", after=pattern_bytes(found[-1].pattern) if found else None)
@@ -180,7 +177,6 @@ def reserve_many_call(session: Session[B], count: int, timeout: float | None) ->
 
 
 def reserve_each(session: Session[B], count: int, timeout: float | None, line: bytes) -> Plan[list[Job[B]]]:
-    """Does the same with a command for each job."""
     if timeout is not None and timeout % 1:
         raise UnsupportedError("reserve-many")
     left_s = None if timeout is None else int(timeout)
@@ -288,7 +284,6 @@ def settle(
 
 
 def _failure(results: list[object], broken: BeanpoleError | None) -> BatchError:
-    """The error of a batch, caused by the first error in it."""
     errors = [each for each in results if isinstance(each, BeanpoleError)]
     failure = BatchError(f"{len(errors)} of {len(results)} commands failed, the first with: {errors[0]}", results)
     failure.__cause__ = errors[0] if broken is None else broken

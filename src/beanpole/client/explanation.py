@@ -61,7 +61,6 @@ class Explanation(Mapping[str, str]):
 
 
 def reason_of(word: str, text: str) -> Reason:
-    """A reason of its word and its facts. Raises UnexpectedReplyError."""
     with contextlib.suppress(ValueError, KeyError, TypeError):
         found = Reason(word, json.loads(text))
         if isinstance(found.text, str):  # it has the facts that its sentence is made of
@@ -89,7 +88,6 @@ def number_of(count: int, one: str, more: str) -> str:
 
 
 def who(facts: Facts) -> str:
-    """A session: its number, and its address and name as far as they are known."""
     name = json.dumps(facts["name"], ensure_ascii=False) if "name" in facts else ""
     known = ", ".join(each for each in (facts.get("peer", ""), name) if each)
     return f"session {facts['session']} ({known})" if known else f"session {facts['session']}"

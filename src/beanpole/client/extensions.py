@@ -121,7 +121,6 @@ def id_lines(verb: bytes, ids: Iterable[int]) -> Iterator[tuple[bytes, list[int]
 
 
 def fields_of(text: bytes | None) -> Mapping[str, str]:
-    """The ``name=value`` of a line."""
     pairs = [each.partition(b"=") for each in (text or b"").split(b" ") if each]
     return {
         name.decode("utf-8", "surrogateescape"): value.decode("utf-8", "surrogateescape") for name, _, value in pairs

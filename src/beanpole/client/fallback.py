@@ -31,7 +31,6 @@ PEEKS = {"ready": b"peek-ready", "delayed": b"peek-delayed", "buried": b"peek-bu
 
 
 def in_tube(session: Session[Any], tube: str, *commands: bytes) -> Plan["list[Reply]"]:
-    """Sends commands that use a tube, and returns their replies."""
     prefix = session.prefix(tube)
     shipment = Shipment(prefix + b"".join(commands), len(commands) + bool(prefix))
     broken = yield shipment
@@ -43,7 +42,6 @@ def in_tube(session: Session[Any], tube: str, *commands: bytes) -> Plan["list[Re
 
 
 def one(*words: object) -> Plan["Reply"]:
-    """Sends one command and returns its reply."""
     verb, *values = words
     assert isinstance(verb, bytes)
     return (yield from exchange(wire.command(verb, *values), 1))[0]

@@ -19,8 +19,6 @@ T = TypeVar("T")
 
 
 class _Queued(Commands[B], Extended[B], Queueing):
-    """What both kinds of pipelines share."""
-
     def __init__(self, session: Session[B], *, raise_errors: bool) -> None:
         self._session = session
         self._queue = Queue()

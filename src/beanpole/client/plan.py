@@ -9,6 +9,7 @@ What needs an extension of the server asks for its list first (:func:`ask`), onc
 
 from collections import deque
 from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from beanpole.client.about import about, named
@@ -19,20 +20,18 @@ from beanpole.protocol.wire import Call, Reply
 T = TypeVar("T")
 
 
+@dataclass(slots=True, eq=False)
 class Shipment:
     """Commands that go together, and the replies that came."""
 
-    __slots__ = ("count", "data", "replies", "reserves", "wait_s")
-
-    def __init__(self, data: bytes, count: int, wait_s: float | None = 0, *, reserves: bool = False) -> None:
-        self.data = data
-        self.count = count
-        """How many replies there will be."""
-        self.wait_s = wait_s
-        """Seconds that the server may wait before it replies; None: no limit."""
-        self.reserves = reserves
-        """Whether the jobs of a JOBS are reserved by this: then they must not be lost."""
-        self.replies: list[Reply] = []
+    data: bytes
+    count: int
+    """How many replies there will be."""
+    wait_s: float | None = 0
+    """Seconds that the server may wait before it replies; None: no limit."""
+    reserves: bool = False
+    """Whether the jobs of a JOBS are reserved by this: then they must not be lost."""
+    replies: list[Reply] = field(default_factory=list)
 
 
 Plan = Generator[Shipment, "ConnectionLostError | UnexpectedReplyError | None", T]
@@ -102,7 +101,6 @@ def ask(session: Session[Any]) -> Plan[None]:
 
 
 def has(session: Session[Any], *needs: str) -> Plan[bool]:
-    """Whether the server has all of some features."""
     yield from ask(session)
     return session.missing(needs) is None
 

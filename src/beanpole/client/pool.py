@@ -118,7 +118,6 @@ class _Pool(ABC, Generic[C]):
             return [server for server in self._ring.order() if server not in refused]
 
     def _take(self, server: int) -> C:
-        """An idle client of a server, or a new one."""
         with self._lock:
             if self._closed:
                 raise RuntimeError("the pool is closed")

@@ -122,7 +122,6 @@ class Outage:
         logger.warning("lost the connection to %s (%s); connecting again %s", address, error, how_long)
 
     def end(self, address: Address) -> None:
-        """There is a connection that works."""
         if self.is_on:
             logger.info("connected again to %s after %.1f s", address, self.lasts_s)
             self._since_s, self._over_s = None, self.clock()
@@ -144,7 +143,6 @@ class Outage:
         return pause_s if left_s is None else min(pause_s, max(left_s, self._backoff.first_s))
 
     def over(self, error: ConnectionLostError) -> CannotConnectError:
-        """The error when the patience is over."""
         return CannotConnectError(f"{error}; the connection was lost {self.lasts_s:.1f} s ago")
 
 

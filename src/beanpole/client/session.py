@@ -93,7 +93,6 @@ ENDING = (UnexpectedReplyError, errors.TooManyTubesError)
 
 
 def error_of(reply: Reply) -> BeanpoleError:
-    """The error for an answer that is not the one hoped for."""
     if reply.word == Word.BURIED:
         return BuriedError("BURIED: the server had no room in its queue", reply.number or None)
     if reply.word == Word.EXISTS:

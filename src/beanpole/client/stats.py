@@ -51,7 +51,6 @@ def parse_items(data: bytes, what: str) -> list[list[str]]:
 
 
 def raw_of(lines: list[str]) -> Raw:
-    """The keys and values of a dictionary's lines."""
     raw: Raw = {}
     for line in lines:
         key, colon, text = line.partition(": ")

@@ -37,8 +37,6 @@ class Column:
 
 
 def counted(field: str, style: str) -> tuple[Callable[[Row], float], Callable[[Row], Cell]]:
-    """How to sort by and show a count of `stats-tube`."""
-
     def number(row: Row) -> int:
         return int(getattr(row.stats, field))
 
@@ -46,8 +44,6 @@ def counted(field: str, style: str) -> tuple[Callable[[Row], float], Callable[[R
 
 
 def rated(field: str) -> tuple[Callable[[Row], float], Callable[[Row], Cell]]:
-    """How to sort by and show a rate."""
-
     def key(row: Row) -> float:
         per_second: float | None = getattr(row, field)
         return -1.0 if per_second is None else per_second
@@ -70,8 +66,6 @@ def age_cell(row: Row) -> Cell:
 
 
 def waited(field: str) -> tuple[Callable[[Row], float], Callable[[Row], Cell]]:
-    """How to sort by and show for how long jobs were ready."""
-
     def key(row: Row) -> float:
         return -1.0 if row.waits is None else float(getattr(row.waits, field))
 

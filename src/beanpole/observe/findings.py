@@ -92,4 +92,4 @@ def jobs_in(stats: "Stats | StatsTube") -> int:
 
 
 Check = Callable[[Visit], Iterator[Finding]]
-"""Checks a visit for one kind of trouble, which its docstring names."""
+"""Checks a visit for one kind of trouble, which its name says."""

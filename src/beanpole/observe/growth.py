@@ -52,7 +52,6 @@ def grown(before: int | None, now: int) -> int:
 
 
 def counts_of(tube: "StatsTube") -> Counts:
-    """What a tube has counted."""
     raw = tube.raw
     return tuple(
         None if keys[0] not in raw else sum(found for key in keys if isinstance(found := raw.get(key, 0), int))
@@ -68,7 +67,6 @@ def growth(before: Counts | None, after: Counts) -> Counts:
 
 
 def per_second(counts: Counts, seconds: float) -> Rates:
-    """The rates of so many in so long."""
     if seconds <= 0:
         return UNKNOWN
     return Rates(*(None if count is None else count / seconds for count in counts))
@@ -81,7 +79,6 @@ class Change:
     """
 
     def __init__(self, before: "Change | None" = None, after: "Sample | None" = None) -> None:
-        """Begins one; its tubes are added."""
         self.counts: dict[str, Counts] = {}
         """What each tube has counted."""
         self.server_id = after.stats.id if after is not None and after.leads else None
@@ -99,7 +96,6 @@ class Change:
             self._grown[0] = max(self.jobs_count - before.jobs_count, 0)
 
     def add(self, tubes: "Iterable[StatsTube]") -> None:
-        """Adds some of the tubes of the later sample."""
         is_known = self._grown[0] is not None
         for tube in tubes:
             name, counts = tube.name, counts_of(tube)

@@ -167,7 +167,6 @@ def log_fact(sample: TopSample) -> str:
 
 
 def titles(top: Top, width: int) -> Text:
-    """The titles of the columns, with an arrow at the one that the table is sorted by."""
     line = Text("", TITLE)
     columns = fitting(width, timed=top.timed)
     for column in columns:
@@ -218,7 +217,6 @@ def help_page() -> Iterator[Text]:
 
 
 def foot(top: Top, width: int) -> Text:
-    """The prompt, the result of the last command, or the keys."""
     if top.mode is Mode.HELP:
         return Text(" any key: back to the table".ljust(width), TITLE)
     if top.mode is Mode.FILTER:

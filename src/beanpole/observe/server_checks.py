@@ -1,4 +1,4 @@
-"""What can be wrong with a server as a whole. Each check is a function; `examine` has the table of them."""
+"""What can be wrong with a server as a whole. Each check is a function; `doctor` has the table of them."""
 
 import re
 from collections.abc import Iterator
@@ -38,7 +38,6 @@ def is_ours(visit: Visit) -> bool:
 
 
 def restarted(visit: Visit) -> Iterator[Finding]:
-    """The server was restarted between the samples."""
     if visit.restarted:
         yield Finding(
             Severity.ERROR,
@@ -49,7 +48,6 @@ def restarted(visit: Visit) -> Iterator[Finding]:
 
 
 def draining(visit: Visit) -> Iterator[Finding]:
-    """The server takes no more jobs."""
     if visit.server.draining:
         yield Finding(
             Severity.WARNING,
@@ -60,7 +58,6 @@ def draining(visit: Visit) -> Iterator[Finding]:
 
 
 def refused_puts(visit: Visit) -> Iterator[Finding]:
-    """Puts are refused."""
     # One that a rule unique merged into a job that is there was not refused.
     refused = visit.grown("cmd-put") - visit.grown("total-jobs") - visit.grown("puts-merged")
     # A put counts when its line has come and its job when its body has: one a producer may be on its way.
@@ -75,7 +72,6 @@ def refused_puts(visit: Visit) -> Iterator[Finding]:
 
 
 def log_stopped(visit: Visit) -> Iterator[Finding]:
-    """The server has a log and does not write to it: after a failed write beanstalkd goes on without a word."""
     puts = visit.grown("total-jobs")
     if visit.server.binlog_current_index and puts > 0 and not visit.grown("binlog-records-written"):
         yield Finding(
@@ -87,7 +83,6 @@ def log_stopped(visit: Visit) -> Iterator[Finding]:
 
 
 def durability(visit: Visit) -> Iterator[Finding]:
-    """Jobs are not safe from a crash, or from a loss of power."""
     jobs = jobs_in(visit.server)
     policy = str(visit.server.get("durability", ""))
     if visit.server.get("cluster-role"):
@@ -122,7 +117,6 @@ def durability(visit: Visit) -> Iterator[Finding]:
 
 
 def connections(visit: Visit) -> Iterator[Finding]:
-    """The server is about to run out of files for connections."""
     now = visit.server.current_connections
     if visit.files_max and now >= visit.files_max * FILES_WARNING:
         yield Finding(
@@ -134,7 +128,6 @@ def connections(visit: Visit) -> Iterator[Finding]:
 
 
 def timeouts(visit: Visit) -> Iterator[Finding]:
-    """Workers do not finish in the time that jobs give them."""
     server, grown = visit.server, visit.grown("job-timeouts")
     share = server.job_timeouts / max(server.total_jobs, 1)
     often = server.job_timeouts >= TIMEOUTS_MIN and share >= TIMEOUT_SHARE
@@ -185,7 +178,6 @@ def empty_reserves(visit: Visit) -> Iterator[Finding]:
 
 
 def bodies(visit: Visit) -> Iterator[Finding]:
-    """Bodies are very large, or may be."""
     large = sorted(
         ((length, tube) for jobs in (visit.ready, visit.buried) for tube, (length, _) in jobs.items()), reverse=True
     )
@@ -208,7 +200,6 @@ def bodies(visit: Visit) -> Iterator[Finding]:
 
 
 def version(visit: Visit) -> Iterator[Finding]:
-    """The server is old."""
     found = re.match(r"v?(\d+)\.(\d+)", visit.server.version)
     if found and (int(found[1]), int(found[2])) < OLDEST_VERSION:
         yield Finding(
@@ -220,7 +211,6 @@ def version(visit: Visit) -> Iterator[Finding]:
 
 
 def many_tubes(visit: Visit) -> Iterator[Finding]:
-    """Many tubes make beanstalkd slow."""
     if visit.server.current_tubes >= TUBES_FOR_BEANSTALKD and not is_ours(visit):
         yield Finding(
             Severity.NOTE,

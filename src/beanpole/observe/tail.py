@@ -115,7 +115,6 @@ class Follower:
         return seen, self._new_ids.inspected((job.id for job in alive), len(seen))
 
     async def _begin(self) -> None:
-        """Learns the last id."""
         async with self._client.pipeline(raise_errors=False) as probing:
             probe = probing.put(b"", delay=PROBE_DELAY_S, tube=self._own_tube)
             probing.use(self._tube)

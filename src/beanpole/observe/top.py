@@ -136,7 +136,6 @@ class Top:
         return list(dict.fromkeys(row.stats.name for row in rows))
 
     def most_ready(self) -> list[Row]:
-        """The tubes with the most ready jobs: what is old is there."""
         ready = sorted(self.rows, key=lambda row: row.stats.current_jobs_ready, reverse=True)
         return ready[:AGES_INSPECTED]
 
@@ -144,7 +143,6 @@ class Top:
         return self.sample.rows.get(tube) if self.sample else None
 
     def _follow(self, index: int) -> None:
-        """Moves the window so that a row is in it."""
         last = max(len(self.rows) - self.height, 0)
         self.first = min(max(self.first, index - self.height + 1), index, last) if self.rows else 0
 

@@ -1,4 +1,4 @@
-"""What can be wrong with tubes. Each check is a function; `examine` has the table of them.
+"""What can be wrong with tubes. Each check is a function; `doctor` has the table of them.
 
 One finding names all tubes that it is about: a thousand tubes in the same trouble are one trouble.
 """
@@ -46,7 +46,6 @@ Troubled = list[tuple[int, str, str]]
 
 
 def finding(severity: Severity, summary: str, advice: str, troubled: Troubled) -> Iterator[Finding]:
-    """The finding about some tubes, the worst first, if there are any."""
     if troubled:
         troubled.sort(key=lambda each: (-each[0], each[1]))
         names = tuple(name for _, name, _ in troubled)
@@ -61,14 +60,12 @@ def age_of_ready(visit: Visit, tube: "StatsTube") -> int:
 
 
 def how_old(tube: "StatsTube", seconds: int) -> str:
-    """The end of a line about a ready tube."""
     if not seconds:
         return ""
     return f", the oldest for {duration(seconds)}" if OLDEST in tube else f", the next one put {duration(seconds)} ago"
 
 
 def buried(visit: Visit) -> Iterator[Finding]:
-    """Buried jobs that nobody looks at."""
     old: Troubled = []
     new: Troubled = []
     for _, tube in visit.tubes():
@@ -85,7 +82,6 @@ def buried(visit: Visit) -> Iterator[Finding]:
 
 
 def no_workers(visit: Visit) -> Iterator[Finding]:
-    """Ready jobs in tubes that nobody watches."""
     troubled: Troubled = []
     for tube in visit.lonely():
         if tube.name not in visit.dead_tubes:
@@ -100,7 +96,6 @@ def no_workers(visit: Visit) -> Iterator[Finding]:
 
 
 def dead_jobs(visit: Visit) -> Iterator[Finding]:
-    """Jobs in the tubes into which rules send the dead: nobody has to watch these."""
     found: Troubled = [
         (tube.current_jobs_ready, tube.name, plural(tube.current_jobs_ready, "dead job"))
         for tube in visit.lonely()
@@ -111,7 +106,6 @@ def dead_jobs(visit: Visit) -> Iterator[Finding]:
 
 
 def idle_workers(visit: Visit) -> Iterator[Finding]:
-    """Tubes that are watched, where nobody reserves what is ready."""
     troubled: Troubled = []
     for before, tube in visit.tubes():
         busy = tube.current_jobs_reserved or tube.current_waiting or tube.pause
@@ -131,7 +125,6 @@ def idle_workers(visit: Visit) -> Iterator[Finding]:
 
 
 def far_behind(visit: Visit) -> Iterator[Finding]:
-    """Tubes with a very old job although workers are at it."""
     troubled: Troubled = []
     for _, tube in visit.tubes():
         age_s = age_of_ready(visit, tube)
@@ -146,7 +139,6 @@ def far_behind(visit: Visit) -> Iterator[Finding]:
 
 
 def failing_jobs(visit: Visit) -> Iterator[Finding]:
-    """Jobs that time out again and again."""
     troubled: Troubled = []
     for jobs in (visit.ready, visit.buried):
         for name, (_, job) in jobs.items():
@@ -162,7 +154,6 @@ def failing_jobs(visit: Visit) -> Iterator[Finding]:
 
 
 def pauses(visit: Visit) -> Iterator[Finding]:
-    """Pauses that somebody forgot."""
     long: Troubled = []
     short: Troubled = []
     for _, tube in visit.tubes():
@@ -178,7 +169,6 @@ def pauses(visit: Visit) -> Iterator[Finding]:
 
 
 def growing(visit: Visit) -> Iterator[Finding]:
-    """Urgent jobs, of a priority below 1024, that pile up; and other jobs."""
     urgent: Troubled = []
     others: Troubled = []
     for before, tube in visit.tubes():

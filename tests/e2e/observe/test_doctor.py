@@ -12,7 +12,7 @@ import beanpole as library
 from beanpole.observe.doctor import diagnose, visit
 from beanpole.observe.findings import Finding, Severity, Visit
 from tests.e2e.observe.command import as_json, beanpole, url_of
-from tests.e2e.process import Client, serving, wait_until
+from tests.e2e.process import Client, serving
 from tests.servers import HOST, Server, beanpole_server, beanstalkd_server
 
 
@@ -34,12 +34,6 @@ def test_fresh_server_is_healthy(server: Server) -> None:
     text = beanpole("doctor", "--interval", "0.1", url=url_of(server))
     assert text.startswith(f"{url_of(server)}: {server.name} ")
     assert text.endswith("\n1 note.\n")
-
-
-def test_server_with_a_log_is_healthy_while_it_works(tmp_path: Path) -> None:
-    with beanpole_server("-b", str(tmp_path)) as server, connected(server, watch="mail") as client:
-        client.put_many(["x"] * 100, tube="mail")
-        assert "-b" not in beanpole("doctor", "--interval", "0.1", url=url_of(server))
 
 
 def test_log_of_beanstalkd(tmp_path: Path) -> None:
@@ -77,26 +71,6 @@ def test_dead_jobs_are_no_trouble(tmp_path: Path) -> None:
         assert "no-workers" not in found
 
 
-def test_worker_that_waits_for_a_misspelt_tube(server: Server) -> None:
-    with connected(server) as client, server.connect() as worker:
-        client.put("x", tube="emails")
-        worker.sendall(b"watch email\r\nignore default\r\nreserve\r\n")
-        wait_until(lambda: client.stats().current_waiting == 1, "the worker waits")
-        found = examined(url_of(server), healthy=False)
-        assert found["waiting-in-vain"]["severity"] == "warning"
-        assert "emails has jobs and no workers" in found["waiting-in-vain"]["evidence"][0]
-
-
-def test_job_that_times_out_again_and_again(server: Server) -> None:
-    with connected(server, watch="mail") as client:
-        id = client.put("x", tube="mail", ttr=1)
-        for _ in range(3):
-            client.reserve(5)
-            wait_until(lambda: client.stats_job(id)["state"] == "ready", "its time ended")
-        found = examined(url_of(server), healthy=False)
-        assert found["failing-jobs"]["evidence"] == [f"mail: job {id} timed out 3 times, its ttr is 1s"]
-
-
 # --- What happens between the two looks -------------------------------------------------------------------------------
 
 
@@ -113,25 +87,6 @@ def looked_at(server: Server, meanwhile: Callable[[], object]) -> dict[str, Find
     return dict(diagnose(asyncio.run(look())))
 
 
-def test_storm_of_deadline_soon(server: Server) -> None:
-    with Client(server.connect()) as worker:
-        worker.ask(b"put 0 0 1000 1\r\nx\r\n", b"INSERTED 1\r\n")
-        worker.ask(b"reserve\r\n", b"RESERVED 1 1\r\nx\r\n")
-        storm = 100
-
-        def ask_again_and_again() -> None:
-            """In one piece: the second job has a second from its reserve to its delete."""
-            first, last = b"put 0 0 1 1\r\ny\r\nreserve\r\n", b"delete 2\r\n"
-            worker.ask(
-                first + b"reserve\r\n" * storm + last,
-                b"INSERTED 2\r\nRESERVED 2 1\r\ny\r\n" + b"DEADLINE_SOON\r\n" * storm + b"DELETED\r\n",
-            )
-
-        found = looked_at(server, ask_again_and_again)
-    assert found["empty-reserves"].severity is Severity.WARNING
-    assert "1 job reserved" in found["empty-reserves"].evidence[1]
-
-
 def test_work_is_no_storm(server: Server) -> None:
     with connected(server) as client:
 
@@ -143,33 +98,13 @@ def test_work_is_no_storm(server: Server) -> None:
         assert set(looked_at(server, work)) == {"durability"}
 
 
-def test_urgent_jobs_pile_up(server: Server) -> None:
-    with connected(server, use="mail") as client:
-        client.put("x", priority=1)
-        found = looked_at(server, lambda: client.put("x", priority=1))
-    assert found["growing"].evidence == ("mail: 1 urgent jobs, 2 later",)
-
-
 def test_puts_that_are_refused(server: Server) -> None:
     with Client(server.connect()) as client:
         found = looked_at(server, lambda: client.ask(b"put 0 0 1 1\r\nxyz" * 9, b"EXPECTED_CRLF\r\n" * 9))
     assert found["refused-puts"].severity is Severity.ERROR
 
 
-def test_log_that_is_written_is_no_finding(tmp_path: Path) -> None:
-    for number, serve in enumerate((beanpole_server, beanstalkd_server)):
-        (tmp_path / str(number)).mkdir()
-        with serve("-b", str(tmp_path / str(number))) as server, connected(server) as client:
-            client.put("x")
-            assert "log-stopped" not in looked_at(server, lambda client=client: client.put("x"))  # type: ignore[misc]
-
-
 # --- The server as a whole --------------------------------------------------------------------------------------------
-
-
-def test_draining_server(server: Server) -> None:
-    server.drain()
-    assert examined(url_of(server), healthy=False)["draining"]["severity"] == "warning"
 
 
 def test_connections_take_nearly_all_files() -> None:

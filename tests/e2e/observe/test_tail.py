@@ -140,25 +140,6 @@ def test_only_jobs_in_a_state(server: Server, tmp_path: Path) -> None:
     assert [job["id"] for job in tail.jobs] == [later]
 
 
-def test_ids_that_run_ahead_of_the_counts(beanstalkd: Server, tmp_path: Path) -> None:
-    """A put that fails takes an id on beanstalkd."""
-    with (
-        library.Client((HOST, beanstalkd.port), None, use="mail") as client,
-        tailing(tmp_path, "mail", "-n", "2", "--json", url=url_of(beanstalkd)) as tail,
-    ):
-        wait_for_probe(client)
-        with beanstalkd.connect() as raw:
-            raw.sendall(b"put 0 0 9 1\r\nxyz" * 20)
-            received = b""
-            while received.count(b"EXPECTED_CRLF\r\n") < 20:
-                received += raw.recv(4096)
-        ids = [client.put(b"one")]
-        wait_until(lambda: len(tail.lines) == 1, "one was shown")
-        ids.append(client.put(b"two"))
-        assert tail.popen.wait(STOP_TIMEOUT_S) == 0
-    assert [job["id"] for job in tail.jobs] == ids
-
-
 def test_server_that_comes_back(tmp_path: Path) -> None:
     address = f"unix:{tmp_path}/socket"
     with serving("-l", address, listen=False) as first, tailing(tmp_path, "mail", "-n", "1", url=address) as tail:

@@ -14,22 +14,6 @@ def histogram_of(*values: int) -> Histogram:
     return histogram
 
 
-def test_empty_histogram_has_percentile_nothing() -> None:
-    assert Histogram().percentile(0.5) == 0
-
-
-def test_small_values_are_exact() -> None:
-    histogram = histogram_of(*range(1, 101))
-    assert [histogram.percentile(share) for share in (0, 0.01, 0.5, 0.99, 1)] == [1, 1, 50, 99, 100]
-
-
-def test_large_values_are_within_one_bucket() -> None:
-    histogram = histogram_of(*range(1, 100_001))
-    assert histogram.percentile(0.5) == pytest.approx(50_000, rel=1 / 64)
-    assert histogram.percentile(0.999) == pytest.approx(99_900, rel=1 / 64)
-    assert histogram.percentile(1) == 100_000
-
-
 def test_record_many_counts_each() -> None:
     histogram = Histogram()
     histogram.record(10, 99)

@@ -30,24 +30,15 @@ def test_server_ends_with_its_block() -> None:
         os.kill(started.pid, 0)
 
 
-def test_server_is_observed() -> None:
-    peer("beanstalkd")
-    with server.running(server.THEIRS) as started:
-        resident, peak = started.memory_bytes()
-        assert 0 < resident <= peak
-        assert started.cpu_s() > 0
-        assert started.disk_bytes() >= 0
-        assert started.started_s > 0
-
-
-def test_server_that_does_not_start_says_why() -> None:
-    command = (sys.executable, "-c", "raise SystemExit('no beans today')")
-    with pytest.raises(SetupError, match="no beans today"), server.running(command):
-        pass
-
-
-def test_server_that_does_not_exist_is_named() -> None:
-    with pytest.raises(SetupError, match="cannot start"), server.running(("/nonexistent/beanstalkd",)):
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ((sys.executable, "-c", "raise SystemExit('no beans today')"), "no beans today"),
+        (("/nonexistent/beanstalkd",), "cannot start"),
+    ],
+)
+def test_server_that_does_not_start_says_why(command: tuple[str, ...], why: str) -> None:
+    with pytest.raises(SetupError, match=why), server.running(command):
         pass
 
 
@@ -91,12 +82,6 @@ def test_another_server_is_measured_in_the_same_run(tmp_path: Path) -> None:
     assert (read["rows"][0]["failures"], read["machine"]["against"]) == ({}, "fork")
     assert {"ours", "theirs", "against"} <= read["rows"][0].keys()
     assert len(read["rows"][0]["samples"]["against scenario"]) == 2
-
-
-def test_program_to_measure_against_must_be_there(tmp_path: Path) -> None:
-    result = CliRunner().invoke(bench, ["--against", str(tmp_path / "nobody")])
-    assert result.exit_code == 2
-    assert "nobody' does not exist" in result.output
 
 
 LOGGED = ("-b", "{data}", "-F")
@@ -207,13 +192,3 @@ def test_option_without_effect_is_refused(arguments: list[str]) -> None:
     result = CliRunner().invoke(bench, arguments)
     assert result.exit_code == 2, "click's own; the command line makes 5 of it"
     assert "means nothing" in result.output
-
-
-def test_unknown_row_is_an_error() -> None:
-    assert CliRunner().invoke(bench, ["--only", "nonsense"]).exit_code == 2
-
-
-def test_rows_are_listed() -> None:
-    result = CliRunner().invoke(bench, ["--list"])
-    assert result.exit_code == 0
-    assert "cycle-50x16" in result.output

@@ -24,8 +24,8 @@ from beanpole import (
 from beanpole.client.about import MEANINGS, NAMES
 from tests.unit.client.peer import Maker, Peer
 
-Case = tuple[Callable[[Any], object], bytes, bytes, type[CommandError], object, str]
-"""What is called, what goes over the wire and what comes back; the error, its attributes, and some of what it says."""
+Case = tuple[Callable[[Any], object], str, str, type[CommandError], int | None, str | None, str]
+"""What is called, what goes over the wire and comes back; the error, its job and tube, and some of what it says."""
 
 ASK = b"list-extensions\r\n"
 WATCHED = b"watch a\r\nwatch b\r\nignore default\r\n"
@@ -39,123 +39,41 @@ def listed(*features: str) -> bytes:
     return b"OK %d\r\n%b\r\n" % (len(text), text)
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        (
-            lambda c: c.delete(17),
-            b"delete 17",
-            b"NOT_FOUND",
-            NotFoundError,
-            ("delete", 17, None),
-            "delete 17: NOT_FOUND",
-        ),
-        (lambda c: c.release(17), b"release 17 65536 0", b"NOT_FOUND", NotFoundError, ("release", 17, None), HELD),
-        (lambda c: c.touch(17), b"touch 17", b"NOT_FOUND", NotFoundError, ("touch", 17, None), HELD),
-        (lambda c: c.bury(17), b"bury 17 65536", b"NOT_FOUND", NotFoundError, ("bury", 17, None), HELD),
-        (lambda c: c.bury(17), b"bury 17 65536", b"INTERNAL_ERROR", InternalError, ("bury", 17, None), "bury 17: INT"),
-        (lambda c: c.peek(17), b"peek 17", b"NOT_FOUND", NotFoundError, ("peek", 17, None), GONE),
-        (lambda c: c.kick_job(17), b"kick-job 17", b"NOT_FOUND", NotFoundError, ("kick-job", 17, None), "nor delayed"),
-        (
-            lambda c: c.reserve_job(1),
-            b"reserve-job 1",
-            b"NOT_FOUND",
-            NotFoundError,
-            ("reserve-job", 1, None),
-            "reserved",
-        ),
-        (
-            lambda c: c.stats_tube("t"),
-            b"stats-tube t",
-            b"NOT_FOUND",
-            NotFoundError,
-            ("stats-tube", None, "t"),
-            "stats-tube t:",
-        ),
-        (
-            lambda c: c.peek_ready(),
-            b"peek-ready",
-            b"NOT_FOUND",
-            NotFoundError,
-            ("peek-ready", None, "default"),
-            "in default: ",
-        ),
-        (
-            lambda c: c.kick(1),
-            b"kick 1",
-            b"OUT_OF_MEMORY",
-            OutOfMemoryError,
-            ("kick", None, "default"),
-            "kick in default: ",
-        ),
-        (
-            lambda c: c.put(""),
-            b"put 65536 0 60 0\r\n",
-            b"DRAINING",
-            DrainingError,
-            ("put", None, "default"),
-            "put into default: D",
-        ),
-        (
-            lambda c: c.put(""),
-            b"put 65536 0 60 0\r\n",
-            b"BURIED 5",
-            BuriedError,
-            ("put", 5, "default"),
-            "put into default: B",
-        ),
-        (
-            lambda c: c.release(17),
-            b"release 17 65536 0",
-            b"BURIED",
-            BuriedError,
-            ("release", 17, None),
-            "release 17: BURIED",
-        ),
-        (
-            lambda c: c.reserve(),
-            b"reserve",
-            b"DEADLINE_SOON",
-            DeadlineSoonError,
-            ("reserve", None, "default"),
-            "reserve from default: ",
-        ),
-        (
-            lambda c: c.reserve(1),
-            b"reserve-with-timeout 1",
-            b"TIMED_OUT",
-            TimedOutError,
-            ("reserve-with-timeout", None, "default"),
-            "timeout 1 from default: ",
-        ),
-        (
-            lambda c: c.stats(),
-            b"stats",
-            b"NOT_FOUND",
-            NotFoundError,
-            ("stats", None, None),
-            "stats: NOT_FOUND: there is no such job or tube",
-        ),
-        (
-            lambda c: c.delete(17),
-            b"delete 17",
-            b"KICKED",
-            UnexpectedReplyError,
-            ("delete", 17, None),
-            "delete 17: unexpected",
-        ),
-    ],
-)
+PUT = "put 65536 0 60 0\r\n"
+
+CASES: list[Case] = [
+    (lambda c: c.delete(17), "delete 17", "NOT_FOUND", NotFoundError, 17, None, "delete 17: NOT_FOUND"),
+    (lambda c: c.release(17), "release 17 65536 0", "NOT_FOUND", NotFoundError, 17, None, HELD),
+    (lambda c: c.touch(17), "touch 17", "NOT_FOUND", NotFoundError, 17, None, HELD),
+    (lambda c: c.bury(17), "bury 17 65536", "NOT_FOUND", NotFoundError, 17, None, HELD),
+    (lambda c: c.bury(17), "bury 17 65536", "INTERNAL_ERROR", InternalError, 17, None, "bury 17: INT"),
+    (lambda c: c.peek(17), "peek 17", "NOT_FOUND", NotFoundError, 17, None, GONE),
+    (lambda c: c.kick_job(17), "kick-job 17", "NOT_FOUND", NotFoundError, 17, None, "nor delayed"),
+    (lambda c: c.reserve_job(1), "reserve-job 1", "NOT_FOUND", NotFoundError, 1, None, "reserved"),
+    (lambda c: c.stats_tube("t"), "stats-tube t", "NOT_FOUND", NotFoundError, None, "t", "stats-tube t:"),
+    (lambda c: c.peek_ready(), "peek-ready", "NOT_FOUND", NotFoundError, None, "default", "in default: "),
+    (lambda c: c.kick(1), "kick 1", "OUT_OF_MEMORY", OutOfMemoryError, None, "default", "kick in default: "),
+    (lambda c: c.put(""), PUT, "DRAINING", DrainingError, None, "default", "put into default: D"),
+    (lambda c: c.put(""), PUT, "BURIED 5", BuriedError, 5, "default", "put into default: B"),
+    (lambda c: c.release(17), "release 17 65536 0", "BURIED", BuriedError, 17, None, "release 17: BURIED"),
+    (lambda c: c.reserve(), "reserve", "DEADLINE_SOON", DeadlineSoonError, None, "default", "reserve from default: "),
+    (lambda c: c.reserve(1), "reserve-with-timeout 1", "TIMED_OUT", TimedOutError, None, "default", "1 from default: "),
+    (lambda c: c.stats(), "stats", "NOT_FOUND", NotFoundError, None, None, "stats: NOT_FOUND: there is no such job or"),
+    (lambda c: c.delete(17), "delete 17", "KICKED", UnexpectedReplyError, 17, None, "delete 17: unexpected"),
+]
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_an_error_says_what_it_was_about(make: Maker, case: Case) -> None:
-    call, sent, answer, kind, about, said = case
-    asking = make.asking_first if sent in {b"reserve", b"reserve-with-timeout 1"} else []
-    with Peer([*asking, (sent + b"\r\n", answer + b"\r\n")]) as peer:
+    call, sent, answer, kind, id, tube, said = case
+    asking = make.asking_first if sent in {"reserve", "reserve-with-timeout 1"} else []
+    with Peer([*asking, (f"{sent}\r\n".encode(), f"{answer}\r\n".encode())]) as peer:
         client = make(peer.address)
         with pytest.raises(kind) as caught:
             call(client)
         client.close()
     error = caught.value
-    assert (error.command, error.id, error.tube) == about
+    assert (error.command, error.id, error.tube) == (sent.split()[0], id, tube)
     assert str(error).startswith(error.command)
     assert said in str(error)
     other = copy.copy(error)  # as pickle does it
@@ -202,74 +120,40 @@ def test_a_batch_says_which_jobs_failed(make: Maker) -> None:
     assert (failed.command, failed.id) == ("delete", 2)
 
 
-@pytest.mark.parametrize(
-    ("features", "case"),
-    [
-        (
-            "change-job change-job.tube",
-            (
-                lambda c: c.change_job(5, tube="mails"),
-                b"change-job 5 tube=mails",
-                b"EXISTS 7",
-                ExistsError,
-                ("change-job", 7, "mails"),
-                "change-job 5 to mails: EXISTS: job 7 has the key",
-            ),
-        ),
-        (
-            "find-job",
-            (
-                lambda c: c.find_job("mails", "k"),
-                b"find-job mails k",
-                b"NOT_FOUND",
-                NotFoundError,
-                ("find-job", None, "mails"),
-                "find-job mails k: NOT_FOUND: no job of the tube has the key",
-            ),
-        ),
-        (
-            "put-job put-job.tube put-job.key put-job.pri put-job.delay put-job.ttr",
-            (
-                lambda c: c.put("", key="k", tube="mails"),
-                b"put-job 0 tube=mails pri=65536 delay=0 ttr=60 key=k\r\n",
-                b"OUT_OF_MEMORY",
-                OutOfMemoryError,
-                ("put-job", None, "mails"),
-                "put-job into mails: OUT_OF_MEMORY: ",
-            ),
-        ),
-        (
-            "drop-rules",
-            (
-                lambda c: c.drop_rules("mail-*"),
-                b"drop-rules mail-*",
-                b"NOT_FOUND",
-                NotFoundError,
-                ("drop-rules", None, None),
-                "drop-rules mail-*: NOT_FOUND: the pattern has no rules",
-            ),
-        ),
-        (
-            "set-rules rule.attempts",
-            (
-                lambda c: c.set_rules("a", "attempts: 5"),
-                b"set-rules a 11\r\nattempts: 5",
-                b"BAD_RULES 1 bad",
-                RulesError,
-                ("set-rules", None, None),
-                "line 1: bad",
-            ),
-        ),
-    ],
-)
-def test_an_error_of_an_extension(make: Maker, features: str, case: Case) -> None:
-    call, sent, answer, kind, about, said = case
-    with Peer([(ASK, listed(*features.split())), (sent + b"\r\n", answer + b"\r\n")]) as peer:
+PUT_JOB = ("put-job", "put-job.tube", "put-job.key", "put-job.pri", "put-job.delay", "put-job.ttr")
+FEATURES = ("change-job", "change-job.tube", "find-job", "drop-rules", "set-rules", "rule.dead", *PUT_JOB)
+PUT_KEY = "put-job 0 tube=t pri=65536 delay=0 ttr=60 key=k\r\n"
+TAKEN = "change-job 5 to t: EXISTS: job 7 has the key"
+NO_KEY = "find-job t k: NOT_FOUND: no job of the tube has the key"
+NO_RULES = "drop-rules m*: NOT_FOUND: the pattern has no rules"
+SET = "set-rules a 7\r\ndead: b"
+
+EXTENDED: list[Case] = [
+    (lambda c: c.change_job(5, tube="t"), "change-job 5 tube=t", "EXISTS 7", ExistsError, 7, "t", TAKEN),
+    (lambda c: c.find_job("t", "k"), "find-job t k", "NOT_FOUND", NotFoundError, None, "t", NO_KEY),
+    (
+        lambda c: c.put("", key="k", tube="t"),
+        PUT_KEY,
+        "OUT_OF_MEMORY",
+        OutOfMemoryError,
+        None,
+        "t",
+        "put-job into t: O",
+    ),
+    (lambda c: c.drop_rules("m*"), "drop-rules m*", "NOT_FOUND", NotFoundError, None, None, NO_RULES),
+    (lambda c: c.set_rules("a", "dead: b"), SET, "BAD_RULES 1 bad", RulesError, None, None, "line 1: bad"),
+]
+
+
+@pytest.mark.parametrize("case", EXTENDED)
+def test_an_error_of_an_extension(make: Maker, case: Case) -> None:
+    call, sent, answer, kind, id, tube, said = case
+    with Peer([(ASK, listed(*FEATURES)), (f"{sent}\r\n".encode(), f"{answer}\r\n".encode())]) as peer:
         client = make(peer.address)
         with pytest.raises(kind) as caught:
             call(client)
         client.close()
-    assert (caught.value.command, caught.value.id, caught.value.tube) == about
+    assert (caught.value.command, caught.value.id, caught.value.tube) == (sent.split()[0], id, tube)
     assert str(caught.value).startswith(said)
 
 

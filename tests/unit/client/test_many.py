@@ -181,7 +181,7 @@ def test_cancelled_reserve_many_gives_the_jobs_back() -> None:
         async with AsyncClient(address) as client:
             await client.reserve_job(1)
             task = asyncio.create_task(client.reserve_many(2, 60))
-            while not (client._link and client._link._owed and client._link._owed[0].reserves):  # noqa: ASYNC110 - nobody says that it was sent
+            while not (client._link and client._link._owed and client._link._owed[0].shipment.reserves):  # noqa: ASYNC110 - nobody says that it was sent
                 await asyncio.sleep(0)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):

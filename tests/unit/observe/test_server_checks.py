@@ -41,7 +41,7 @@ def test_worst_comes_first() -> None:
 def test_restart_hides_what_grew() -> None:
     seen = twice(server(job_timeouts=1), server(id="b", job_timeouts=9))
     assert found(server_checks.restarted, seen) == [Severity.ERROR]
-    assert seen.grown("job_timeouts") == 0
+    assert seen.grown("job-timeouts") == 0
 
 
 def test_draining() -> None:
