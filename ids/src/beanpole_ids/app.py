@@ -205,13 +205,11 @@ class App:
         Raises OSError: it can't be listened on the address; StartError: a package is missing.
         """
         try:
-            from beanpole_ids.http.node import Node, make_web  # noqa: PLC0415 - needed only for HTTP
+            from beanpole_ids.http.serving import make_web  # noqa: PLC0415 - needed only for HTTP
         except ImportError as error:
             raise StartError(f"{error.name} is not installed: pip install beanpole-ids", ExitCode.FAILED) from error
-        node = Node(
-            self.service, store, self.clock, epoch, lambda: datagrams.failed_count, self.reload, time.monotonic_ns
-        )
-        self.web = make_web(node, http)
+        unsent_count = lambda: datagrams.failed_count  # noqa: E731
+        self.web = make_web(http, self.service, store, self.clock, epoch, unsent_count, self.reload)
         self.web.on_failure = self.fail
         return self.web.open(http.host, http.port)
 

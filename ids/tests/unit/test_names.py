@@ -8,7 +8,7 @@ from pathlib import Path
 from beanpole_ids import limits
 from beanpole_ids.config import load
 from beanpole_ids.errors import DatabaseLostError
-from beanpole_ids.http.health import Health
+from beanpole_ids.http.watching import Health
 from beanpole_ids.mark import Mark
 from beanpole_ids.origin import Origin
 from beanpole_ids.rules.sequence import Key
@@ -219,7 +219,7 @@ def test_counters_change_while_the_oldest_are_looked_for(tmp_path: Path) -> None
 
 def test_health_warns_when_there_is_no_room(tmp_path: Path) -> None:
     async def story(world: World) -> None:
-        health = Health(world.service, Measured(world.store, lambda: world.seconds), lambda: world.seconds)
+        health = Health(world.service, Measured(world.store, lambda: world.seconds))
         world.service.counters.most = 2
         await given_to(world, "a")
         assert health.warnings() == []

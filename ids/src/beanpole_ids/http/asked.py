@@ -14,9 +14,18 @@ FORWARDING = ("forwarded", "via", "x-forwarded-for", "x-real-ip")
 """Fields by which a proxy says that somebody else asks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fields:
-    """What the fields of a head say."""
+@dataclass(slots=True, kw_only=True)
+class Asked:
+    """A request, whole."""
+
+    method: str = "GET"
+    path: str
+    """Not decoded: a name may have a slash in it as %2F."""
+
+    query: str = ""
+    body: bytes = b""
+    source: str = ""
+    """The client's IP address."""
 
     host: str = ""
     """The field Host; "" if there is none."""
@@ -34,20 +43,6 @@ class Fields:
     """Whether a proxy has passed the request on."""
 
 
-@dataclass(slots=True)
-class Asked:
-    """A request, whole."""
-
-    method: str
-    target: str
-    """The path and the query, not decoded: a name may have a slash in it as %2F."""
-
-    fields: Fields
-    body: bytes = b""
-    source: str = ""
-    """The client's IP address."""
-
-
 async def read(request: Request) -> Asked:
     """Return a request when its body has come.
 
@@ -55,33 +50,31 @@ async def read(request: Request) -> Asked:
     """
     path: bytes = request.scope["raw_path"]
     query: bytes = request.scope["query_string"]
-    head = len(path) + len(query) + sum(len(name) + len(value) + 4 for name, value in request.headers.raw)
+    fields, version = request.headers, request.scope["http_version"]
+    head = len(path) + len(query) + sum(len(name) + len(value) + 4 for name, value in fields.raw)
     if head > limits.HTTP_HEAD_BYTES_MAX:
         raise ProblemError("long-head", "the first line and the fields are too large", CLOSE)
-    fields = fields_of(request)
+    for name in ONCE:
+        if len(fields.getlist(name)) > 1:
+            raise ProblemError("bad-request", f"the field {name} is there twice", CLOSE)
+    if "host" not in fields and version == "1.1":
+        raise ProblemError("bad-request", "the field host is missing", CLOSE)
+    if version not in {"1.0", "1.1"} or (version == "1.0" and "transfer-encoding" in fields):
+        raise ProblemError("bad-request", "this is no request of HTTP/1.1 or HTTP/1.0", CLOSE)
     body = b""
     async for piece in request.stream():
         body += piece
         if len(body) > limits.HTTP_HEAD_BYTES_MAX:
             raise ProblemError("too-large", "the body is too large", CLOSE)
-    target = (path + b"?" + query if query else path).decode("latin-1")
-    return Asked(request.method, target, fields, body, request.client.host if request.client else "")
-
-
-def fields_of(request: Request) -> Fields:
-    """Return what the fields say. Raises ProblemError: one is missing, or there twice."""
-    found, version = request.headers, request.scope["http_version"]
-    for name in ONCE:
-        if len(found.getlist(name)) > 1:
-            raise ProblemError("bad-request", f"the field {name} is there twice", CLOSE)
-    if "host" not in found and version == "1.1":
-        raise ProblemError("bad-request", "the field host is missing", CLOSE)
-    if version not in {"1.0", "1.1"} or (version == "1.0" and "transfer-encoding" in found):
-        raise ProblemError("bad-request", "this is no request of HTTP/1.1 or HTTP/1.0", CLOSE)
-    return Fields(
-        host=found.get("host", ""),
-        origin=found.get("origin", ""),
-        kind=found.get("content-type", "").partition(";")[0].strip().lower(),
-        is_marked="x-beanpole" in found,
-        is_forwarded=any(name in found for name in FORWARDING),
+    return Asked(
+        method=request.method,
+        path=path.decode("latin-1"),
+        query=query.decode("latin-1"),
+        body=body,
+        source=request.client.host if request.client else "",
+        host=fields.get("host", ""),
+        origin=fields.get("origin", ""),
+        kind=fields.get("content-type", "").partition(";")[0].strip().lower(),
+        is_marked="x-beanpole" in fields,
+        is_forwarded=any(name in fields for name in FORWARDING),
     )

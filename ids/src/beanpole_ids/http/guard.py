@@ -26,9 +26,9 @@ class Guard:
 
     def check(self, asked: Asked) -> None:
         """Raises ProblemError: the name is not known, or a page of another site asks."""
-        host, origin = asked.fields.host, asked.fields.origin
+        host, origin = asked.host, asked.origin
         # What no browser sends, a request without a Host, is let through, as is a question for health.
-        if host and asked.target != "/health" and not self.is_known(host):
+        if host and (asked.path, asked.query) != ("/health", "") and not self.is_known(host):
             detail = f"this service does not know the name {host!r}: `names` in the table http allows it"
             raise ProblemError("unknown-host", detail)
         if origin and asked.method not in {"GET", "HEAD"}:
@@ -47,7 +47,7 @@ class Guard:
     def check_reload(self, asked: Asked) -> None:
         """Raises ProblemError: a reload may not be asked for from there."""
         address = address_of(asked.source)
-        if asked.fields.is_forwarded or not any(address in each for each in self.reload_from if address):
+        if asked.is_forwarded or not any(address in each for each in self.reload_from if address):
             detail = "only `reload_from` in the table http may reload, and not through a proxy"
             raise ProblemError("not-from-here", detail)
 

@@ -4,9 +4,11 @@ What a client asks for is the same again and again, so the datagram is made once
 begins and ends with if it has numbers. These are cut out of the reply as they are: no JSON is read for them.
 """
 
+import asyncio
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from math import ceil
 from typing import Any
 from urllib.parse import parse_qsl
@@ -15,7 +17,7 @@ import orjson
 
 from beanpole_ids import limits
 from beanpole_ids.http.asked import Asked
-from beanpole_ids.http.response import JSON, Answer, ProblemError, Response, problem, to_json
+from beanpole_ids.http.response import JSON, ProblemError, Response, problem, to_json
 from beanpole_ids.original import wire
 from beanpole_ids.request import BadRequestError
 from beanpole_ids.service import Service
@@ -32,10 +34,7 @@ MEMBERS = json.JSONDecoder(object_pairs_hook=list)
 class Plan:
     """A request for numbers, as it goes to the service, and what its reply looks like if it has them."""
 
-    __slots__ = ("_begin", "_end", "_head", "data", "rule")
-
     def __init__(self, rule: str, app: str, wanted: dict[str, object]) -> None:
-        self.rule = rule
         echoed = {"rule_name": rule} | {key: wanted[key] for key in ("request_id", "salt") if key in wanted}
         asked = {"action": "get", "app_name": app, "count": wanted.get("count", 1)}
         self.data = wire.render(asked | echoed)
@@ -53,10 +52,10 @@ class Plan:
             if ids.isascii():  # a rule may put bytes that are no UTF-8 into its numbers
                 return Response(200, b"%b%b}" % (self._head, ids), JSON)
         found = json.loads(self._head + b"[]}")
-        return show(reply, lambda data: found | {"ids": data})
+        return show(lambda data: found | {"ids": data}, reply)
 
 
-def show(reply: bytes, shown: Callable[[Any], dict[str, Any]]) -> Response:
+def show(shown: Callable[[Any], dict[str, Any]], reply: bytes) -> Response:
     """Return the response to a reply of the service; `shown` makes it of the data."""
     found = json.loads(reply.decode("utf-8", "surrogateescape"))
     return to_json(200, shown(found["data"])) if found["code"] == 0 else refused(found)
@@ -78,52 +77,51 @@ def refused(reply: dict[str, Any]) -> Response:
     return problem(name, detail, *fields, code=code, **more)
 
 
-class Numbers:
-    """What is served at the path of a rule and an application: its numbers."""
-
-    __slots__ = ("_app", "_plan", "_query", "_rule", "_service")
-
-    def __init__(self, service: Service, rule: str, app: str, query: dict[str, str]) -> None:
-        self._service = service
-        self._rule = rule
-        self._app = app
-        self._query: dict[str, object] = dict(query)
-        if "count" in query:
-            self._query["count"] = to_count(query["count"])
-        self._plan = Plan(rule, app, self._query)
-
-    def serve(self, asked: Asked, answer: Answer) -> None:
-        """Answer with numbers.
-
-        Raises ProblemError: a page of another site may ask, or the body is of another type; BadRequestError: the
-        body makes no sense.
-        """
-        if asked.method == "GET" and not asked.fields.is_marked:
-            detail = "a GET gives numbers only with the field X-Beanpole, as X-Beanpole: 1; a POST needs none"
-            raise ProblemError("unmarked", detail)
-        plan = self._plan
-        if asked.body:
-            wanted = read_body(asked)
-            if twice := wanted.keys() & self._query.keys():
-                raise BadRequestError(f"{min(twice)} is given twice, in the query and in the body")
-            plan = Plan(self._rule, self._app, self._query | wanted)
-        if plan.rule not in self._service.config.rules:
-            answer(problem("unknown-rule", f"there is no rule {plan.rule!r}"))
-        elif (reply := self._service.answer_quickly(plan.data, asked.source)) is not None:
-            answer(plan.response(reply))
-        else:
-            self._service.receive(plan.data, lambda reply: answer(plan.response(reply)), asked.source)
+Answered = Response | Awaitable[Response]
+"""The response, now or later."""
 
 
-def serve_counter(service: Service, rule: str, app: str, answer: Answer, source: str) -> None:
-    """Answer how a counter stands."""
+def ask(service: Service, data: bytes, asked: Asked, response_to: Callable[[bytes], Response]) -> Answered:
+    """Ask the service; return the response to its reply."""
+    if (reply := service.answer_quickly(data, asked.source)) is not None:
+        return response_to(reply)
+    found: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+    service.receive(data, lambda reply: found.set_result(response_to(reply)), asked.source)
+    return found.result() if found.done() else found
+
+
+def give(service: Service, asked: Asked, rule: str, app: str) -> Answered:
+    """Answer with numbers.
+
+    Raises ProblemError: a page of another site may ask, or the body is of another type; BadRequestError: something
+    makes no sense.
+    """
+    wanted: dict[str, object] = dict(read_query(asked.query, *PARAMETERS))
+    if "count" in wanted:
+        wanted["count"] = to_count(str(wanted["count"]))
+    plan = Plan(rule, app, wanted)
+    if asked.method == "GET" and not asked.is_marked:
+        detail = "a GET gives numbers only with the field X-Beanpole, as X-Beanpole: 1; a POST needs none"
+        raise ProblemError("unmarked", detail)
+    if asked.body:
+        more = read_body(asked)
+        if twice := more.keys() & wanted.keys():
+            raise BadRequestError(f"{min(twice)} is given twice, in the query and in the body")
+        plan = Plan(rule, app, wanted | more)
     if rule not in service.config.rules:
-        answer(problem("unknown-rule", f"there is no rule {rule!r}"))
-        return
+        raise ProblemError("unknown-rule", f"there is no rule {rule!r}")
+    return ask(service, plan.data, asked, plan.response)
+
+
+def show_counter(service: Service, asked: Asked, rule: str, app: str) -> Answered:
+    """Answer how a counter stands."""
+    read_query(asked.query)
+    if rule not in service.config.rules:
+        raise ProblemError("unknown-rule", f"there is no rule {rule!r}")
     data = wire.render({"action": "monitor", "app_name": app, "rule_name": rule})
     if len(data) > limits.REQUEST_BYTES_MAX:
         raise BadRequestError(f"the request has more than {limits.REQUEST_BYTES_MAX} bytes")
-    service.receive(data, lambda reply: answer(show(reply, lambda data: {"rule": rule, "app": app} | data)), source)
+    return ask(service, data, asked, partial(show, lambda state: {"rule": rule, "app": app} | state))
 
 
 # --- Parameters -------------------------------------------------------------------------------------------------------
@@ -152,7 +150,7 @@ def read_body(asked: Asked) -> dict[str, object]:
 
     Raises ProblemError: it is of another type than JSON; BadRequestError: it makes no sense.
     """
-    if asked.fields.kind != "application/json":
+    if asked.kind != "application/json":
         raise ProblemError(
             "not-json", "a body must be a JSON object, with Content-Type: application/json; none is needed"
         )

@@ -8,31 +8,7 @@ from html import escape
 from typing import Any
 
 from beanpole_ids import limits
-
-PROBLEMS: dict[str, tuple[int, str, str]] = {
-    "bad-request": (400, "Bad request", "The request makes no sense; `detail` says why. Don't send it again."),
-    "forbidden": (403, "Forbidden", "The rule is not for this application: the configuration says for which it is."),
-    "unknown-path": (404, "Unknown path", "Nothing is served at this path."),
-    "unknown-rule": (404, "Unknown rule", "The configuration has no rule of this name."),
-    "unused": (404, "Unused", "Nobody has asked for a number of this counter."),
-    "unmarked": (403, "Not marked", "A GET gives numbers only with the field `X-Beanpole`. Send that, or a POST."),
-    "other-site": (403, "Other site", "A browser asks for a page of another site, which `Origin` names."),
-    "not-from-here": (403, "Not from here", "Only networks that the configuration names may ask for this."),
-    "wrong-method": (405, "Wrong method", "The path does not take this method; the field `Allow` says which."),
-    "late": (408, "Too late", "The request did not come whole in time."),
-    "refused": (409, "Refused", "The configuration has a fault, which `detail` says. Nothing has changed."),
-    "exhausted": (409, "Exhausted", "The cycle's numbers are given; `resets_at` says when counting starts again."),
-    "too-large": (413, "Too large", "The body is too large. None is needed."),
-    "not-json": (415, "Not JSON", "A body must be a JSON object, with `Content-Type: application/json`."),
-    "unknown-host": (421, "Unknown name", "`Host` is neither an address nor a name that the configuration has."),
-    "limited": (429, "Limited", "A limit of the configuration is reached; `retry_s` says when to ask again, if ever."),
-    "long-head": (431, "Too large", "The first line and the fields are too large."),
-    "failed": (500, "Rule failed", "The rule made no number, or there are too many applications; `detail` says why."),
-    "storage": (503, "Storage", "Nothing can be reserved. Ask again, or another node."),
-    "clock": (503, "Clock", "The node's clock has jumped ahead and nobody has accepted it. Ask another node."),
-    "busy": (503, "Busy", "Too many connections, in all or from one address; see `/health` all the same."),
-}
-"""Everything that can go wrong: its name, which `type` ends with, the status, the title, and what it means."""
+from beanpole_ids.http.response import PROBLEMS
 
 STRING = {"type": "string"}
 WHOLE = {"type": "integer"}
@@ -122,38 +98,13 @@ SCHEMAS = {
 }
 
 
-def content(kind: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the content of a response."""
-    return {kind: {"schema": schema}}
-
-
-def problems(*names: str) -> dict[str, Any]:
-    """Return the responses to what can go wrong."""
-    found: dict[str, Any] = {}
-    for name in names:
-        status, title, _ = PROBLEMS[name]
-        before = found.get(str(status), {}).get("description")
-        found[str(status)] = {
-            "description": f"{before}, {title.lower()}" if before else title,
-            "content": content("application/problem+json", reference("Problem")),
-        }
-    return found
-
-
-def ok(description: str, kind: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the response to a request that succeeds."""
-    return {"200": {"description": description, "content": content(kind, schema)}}
-
-
 def parameter(name: str, where: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
     """Return a parameter."""
-    return {"name": name, "in": where, "required": where == "path", "description": description, "schema": schema}
+    return {"name": name, "in": where, "required": where != "query", "description": description, "schema": schema}
 
 
-KEY = [
-    parameter("rule", "path", "a rule of the configuration", STRING),
-    parameter("app", "path", "whose numbers they are: each application has its own", STRING),
-]
+RULE = parameter("rule", "path", "a rule of the configuration", STRING)
+KEY = [RULE, parameter("app", "path", "whose numbers they are: each application has its own", STRING)]
 QUERY = [
     parameter("count", "query", "how many numbers", WHOLE | {"minimum": 1, "maximum": limits.COUNT_MAX, "default": 1}),
     parameter(
@@ -164,11 +115,7 @@ QUERY = [
     ),
     parameter("salt", "query", "what the rule puts into the number", STRING),
 ]
-
-
-MARK = parameter("X-Beanpole", "header", "any value: says that no page of another site asks", STRING) | {
-    "required": True
-}
+MARK = parameter("X-Beanpole", "header", "any value: says that no page of another site asks", STRING)
 PAGE = [
     parameter("after", "query", "the application behind which the page begins", STRING),
     parameter(
@@ -179,17 +126,81 @@ PAGE = [
     ),
 ]
 
+SOME = ("bad-request", "unknown-host")
+KNOWN = ("bad-request", "unknown-rule", "unknown-host")
+USED = ("bad-request", "unknown-rule", "unused", "unknown-host", "storage")
+RELOADED = ("bad-request", "other-site", "not-from-here", "refused", "unknown-host")
+GIVEN = (
+    *("bad-request", "unmarked", "other-site", "unknown-rule", "too-large", "not-json", "unknown-host", "forbidden"),
+    *("late", "exhausted", "limited", "long-head", "failed", "storage", "clock"),
+)
 
-def operation(
-    name: str, summary: str, responses: dict[str, Any], parameters: Sequence[dict[str, Any]] = (), body: str = ""
+
+def operation(  # noqa: PLR0913, PLR0917 - a row of a table
+    name: str,
+    summary: str,
+    description: str,
+    schema: str | dict[str, Any],
+    problems: Sequence[str] = (),
+    parameters: Sequence[dict[str, Any]] = (),
+    kind: str = "application/json",
+    body: str = "",
 ) -> dict[str, Any]:
-    """Return the description of a path and a method; `body`: the schema of the body that it may have."""
+    """Return what OpenAPI says of a path and a method.
+
+    `description`: of what is answered if all goes well, which has a schema, or the one of a name; `problems`: what
+    else may be; `body`: the schema of the body that it may have.
+    """
     found: dict[str, Any] = {"operationId": name, "summary": summary}
     if parameters:
         found["parameters"] = [*parameters]
     if body:
-        found["requestBody"] = {"content": content("application/json", reference(body))}
+        found["requestBody"] = {"content": {"application/json": {"schema": reference(body)}}}
+    schema = reference(schema) if isinstance(schema, str) else schema
+    responses: dict[str, Any] = {"200": {"description": description, "content": {kind: {"schema": schema}}}}
+    for problem in problems:
+        status, title, _ = PROBLEMS[problem]
+        before = responses.get(str(status), {}).get("description")
+        responses[str(status)] = {
+            "description": f"{before}, {title.lower()}" if before else title,
+            "content": {"application/problem+json": {"schema": reference("Problem")}},
+        }
     return found | {"responses": responses}
+
+
+IDS, MORE = "The numbers, each given to nobody else", "The same, for programs that only send GET"
+PATHS: dict[str, dict[str, Any]] = {
+    "/v1/ids/{rule}/{app}": {
+        "post": operation("postIds", "Get numbers", IDS, "Ids", GIVEN, [*KEY, *QUERY], body="Wanted"),
+        "get": operation("getIds", MORE, IDS, "Ids", GIVEN, [*KEY, *QUERY, MARK]),
+    },
+    "/v1/counters/{rule}/{app}": {
+        "get": operation("getCounter", "See how a counter stands on this node", "How it stands", "Counter", USED, KEY)
+    },
+    "/v1/counters/{rule}": {
+        "get": operation(
+            *("getCounters", "See the counters of a rule on this node", "Those in memory, by name", "Counters"),
+            KNOWN,
+            [RULE, *PAGE],
+        )
+    },
+    "/v1/rules": {"get": operation("getRules", "See all rules", "All of them, by name", "Rules", SOME)},
+    "/v1/rules/{rule}": {"get": operation("getRule", "See a rule", "What it is", "Rule", KNOWN, [RULE])},
+    "/v1/reload": {
+        "post": operation("postReload", "Read the rules again, all or none", "What has changed", "Reloaded", RELOADED)
+    },
+    "/health": {"get": operation("getHealth", "Ask whether it can give numbers", "It can", "Health")},
+    "/metrics": {
+        "get": operation("getMetrics", "Metrics for Prometheus", "In the text format", STRING, kind="text/plain")
+    },
+    "/openapi.json": {
+        "get": operation("getDescription", "This description, for programs", "OpenAPI 3.1", {"type": "object"})
+    },
+    "/docs": {"get": operation("getPage", "This description, for people", "A page", STRING, kind="text/html")},
+}
+"""What is said of each path."""
+
+PATHS["/health"]["get"]["responses"]["503"] = PATHS["/health"]["get"]["responses"]["200"] | {"description": "It can't"}
 
 
 def document(version: str) -> dict[str, Any]:
@@ -201,56 +212,8 @@ def document(version: str) -> dict[str, Any]:
             "version": version,
             "description": "Unique, readable numbers that never repeat. Nearly every path is served to everybody.",
         },
-        "paths": number_paths() | watching_paths(),
+        "paths": PATHS,
         "components": {"schemas": SCHEMAS},
-    }
-
-
-def number_paths() -> dict[str, Any]:
-    """Return what is said of numbers, rules and counters."""
-    wrong = ("bad-request", "unmarked", "other-site", "unknown-rule", "too-large", "not-json", "unknown-host")
-    names = (*wrong, "forbidden", "late", "exhausted", "limited", "long-head", "failed", "storage", "clock")
-    given = ok("The numbers, each given to nobody else", "application/json", reference("Ids")) | problems(*names)
-    counter = ok("How it stands", "application/json", reference("Counter")) | problems(
-        "bad-request", "unknown-rule", "unused", "unknown-host", "storage"
-    )
-    known = problems("bad-request", "unknown-rule", "unknown-host")
-    counters = ok("Those in memory, by name", "application/json", reference("Counters")) | known
-    rules = ok("All of them, by name", "application/json", reference("Rules")) | problems("bad-request", "unknown-host")
-    rule = ok("What it is", "application/json", reference("Rule")) | known
-    reloaded = ok("What has changed", "application/json", reference("Reloaded")) | problems(
-        "bad-request", "other-site", "not-from-here", "refused", "unknown-host"
-    )
-    return {
-        "/v1/ids/{rule}/{app}": {
-            "post": operation("postIds", "Get numbers", given, KEY + QUERY, "Wanted"),
-            "get": operation("getIds", "The same, for programs that only send GET", given, [*KEY, *QUERY, MARK]),
-        },
-        "/v1/counters/{rule}/{app}": {
-            "get": operation("getCounter", "See how a counter stands on this node", counter, KEY)
-        },
-        "/v1/counters/{rule}": {
-            "get": operation("getCounters", "See the counters of a rule on this node", counters, [KEY[0], *PAGE])
-        },
-        "/v1/rules": {"get": operation("getRules", "See all rules", rules)},
-        "/v1/rules/{rule}": {"get": operation("getRule", "See a rule", rule, KEY[:1])},
-        "/v1/reload": {"post": operation("postReload", "Read the rules again, all or none", reloaded)},
-    }
-
-
-def watching_paths() -> dict[str, Any]:
-    """Return what is said of the rest."""
-    health = ok("It can", "application/json", reference("Health")) | {
-        "503": {"description": "It can't", "content": content("application/json", reference("Health"))}
-    }
-    metrics = ok("In the text format", "text/plain", STRING)
-    description = ok("OpenAPI 3.1", "application/json", {"type": "object"})
-    page = ok("A page", "text/html", STRING)
-    return {
-        "/health": {"get": operation("getHealth", "Ask whether it can give numbers", health)},
-        "/metrics": {"get": operation("getMetrics", "Metrics for Prometheus", metrics)},
-        "/openapi.json": {"get": operation("getDescription", "This description, for programs", description)},
-        "/docs": {"get": operation("getPage", "This description, for people", page)},
     }
 
 

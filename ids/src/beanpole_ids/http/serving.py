@@ -1,6 +1,7 @@
 """HTTP in a thread and an event loop of its own, by uvicorn: sockets, connections, time, and nothing of the service.
 
-A request is read here and answered in the loop of the service (`handover`), which serves datagrams in between. uvicorn
+A request is read here and answered in the loop of the service, which serves datagrams in between: everything that the
+service knows is read and changed in its thread. uvicorn
 waits for as long as it takes for the first request of a connection, takes heads of any size, and as many connections as
 come: all three are bounded here.
 """
@@ -11,9 +12,11 @@ import json
 import logging
 import socket
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterable
+import time
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
+from importlib.metadata import version
 
 import uvicorn
 import uvloop
@@ -24,13 +27,19 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from beanpole_ids import limits
 from beanpole_ids.http.asked import read
-from beanpole_ids.http.handover import Handover
+from beanpole_ids.http.guard import Guard
+from beanpole_ids.http.metrics import Metrics
 from beanpole_ids.http.response import CLOSE, ProblemError, Response, problem
 from beanpole_ids.http.routes import ALWAYS, Routes
+from beanpole_ids.rules.sequence import Clock
+from beanpole_ids.rules.web import Http
+from beanpole_ids.service import Service
+from beanpole_ids.storage.measured import Measured
 from beanpole_ids.waiting import network_of
 
 HTTP_STOP_MS = 2_000  # that clients have at a stop to take their last answer
 HTTP_EXTRA_MAX = 20  # connections above the limits that get an answer only from /health and /metrics
+HTTP_HANDOVER_MAX = 1_000  # requests that wait for the loop of the service: more than there are connections
 HTTP_BACKLOG = 1024  # connections that the kernel queues before they are accepted
 
 PLAIN = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
@@ -224,13 +233,45 @@ class Places:
         return True
 
 
+class Handover:
+    """Work that one thread hands over to the event loop of another, which does it for a millisecond at a time."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, now_ns: Callable[[], int]) -> None:
+        self._loop = loop
+        self._now_ns = now_ns
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._is_awake = False
+        """Whether the loop is going to look at what waits."""
+
+    def add(self, work: Callable[[], None]) -> bool:
+        """Have the loop do some work; return whether there was room for it. For another thread."""
+        if len(self._waiting) >= HTTP_HANDOVER_MAX:
+            return False
+        # First the work, then the question: the loop asks for work after it has said that it sleeps.
+        self._waiting.append(work)
+        if not self._is_awake:
+            self._is_awake = True
+            self._loop.call_soon_threadsafe(self._run)
+        return True
+
+    def _run(self) -> None:
+        self._is_awake = False
+        end_ns = self._now_ns() + limits.TURN_US * 1_000
+        while self._waiting:
+            self._waiting.popleft()()
+            if self._now_ns() >= end_ns:
+                self._is_awake = True
+                self._loop.call_soon(self._run)
+                return
+
+
 class Web:
     """The thread, and the ASGI application in it. It is made in the loop of the service."""
 
     def __init__(
         self,
         routes: Routes,
-        now_ns: Callable[[], int],
+        now_ns: Callable[[], int] = time.monotonic_ns,
         connections_per_source: int = limits.HTTP_CONNECTIONS_PER_SOURCE_DEFAULT,
         timeout_ms: int = limits.HTTP_TIMEOUT_MS,
         connections_max: int = limits.HTTP_CONNECTIONS_MAX,
@@ -378,6 +419,25 @@ class Web:
                 answer.set_result(response)
 
         self._back.add(settle)
+
+
+def make_web(  # noqa: PLR0913, PLR0917 - all that HTTP tells of and works on
+    http: Http,
+    service: Service,
+    store: Measured,
+    clock: Clock,
+    epoch: int,
+    unsent_count: Callable[[], int],
+    reload: Callable[[], Awaitable[Mapping[str, object]]],
+) -> Web:
+    """Return what serves a node, not yet open. `epoch`: the lease's; the rest is as in `Metrics` and `Routes`."""
+    metrics = Metrics(service, store, clock, epoch, version("beanpole-ids"), unsent_count)
+    routes = Routes(metrics, Guard(http.names, http.reload_from), reload)
+    web = Web(routes, connections_per_source=http.connections_per_source)
+    metrics.http = routes.counts
+    metrics.connection_count = lambda: len(web.places.connections)
+    metrics.refused_count = lambda: web.places.refused_count
+    return web
 
 
 def as_starlette(response: Response) -> StarletteResponse:

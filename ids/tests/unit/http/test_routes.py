@@ -4,6 +4,7 @@ import asyncio
 import json
 import random
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -12,12 +13,11 @@ import pytest
 import uvloop
 
 from beanpole_ids.errors import RuleError, StorageError
-from beanpole_ids.http.asked import Asked, Fields
+from beanpole_ids.http.asked import Asked
 from beanpole_ids.http.guard import Guard
-from beanpole_ids.http.listing import Listing
 from beanpole_ids.http.numbers import Plan
-from beanpole_ids.http.openapi import PROBLEMS, document
-from beanpole_ids.http.response import Response
+from beanpole_ids.http.openapi import document
+from beanpole_ids.http.response import PROBLEMS, Response
 from beanpole_ids.http.routes import Routes
 from beanpole_ids.http.serving import Web
 from beanpole_ids.rules.config import Config
@@ -52,9 +52,6 @@ PIECES = [
 ]
 
 
-MARKED = Fields(host="127.0.0.1:11311", is_marked=True)
-
-
 class Api(Watched):
     """A service with routes, and the responses that came."""
 
@@ -64,21 +61,18 @@ class Api(Watched):
         self.routes = self.routes_of(self.service)
 
     def routes_of(self, service: Service) -> Routes:
-        about: dict[str, object] = {"version": "1", "node": 0, "epoch": 1}
-        listing = Listing(service, self.metrics.totals)
-        guard = Guard({"ids.example"}, LOOPBACK)
-        return Routes(service, self.health, self.metrics.page, listing, about, guard, self.reload)
+        return Routes(replace(self.metrics, service=service), Guard({"ids.example"}, LOOPBACK), self.reload)
 
     async def reload(self) -> dict[str, object]:
         if isinstance(self.reloaded, RuleError):
             raise self.reloaded
         return self.reloaded
 
-    async def get(
-        self, target: str, method: str = "GET", fields: Fields = MARKED, body: bytes = b"", source: str = "127.0.0.1"
-    ) -> Response:
+    async def get(self, target: str, method: str = "GET", source: str = "127.0.0.1") -> Response:
         found: list[Response] = []
-        self.routes.handle(Asked(method, target, fields, body, source), found.append)
+        path, _, query = target.partition("?")
+        asked = Asked(method=method, path=path, query=query, source=source, host="127.0.0.1:11311", is_marked=True)
+        self.routes.handle(asked, found.append)
         await until(lambda: bool(found))
         assert len(found) == 1, f"{method} {target!r} has {len(found)} answers"
         return found[0]
@@ -297,16 +291,9 @@ def test_clock_and_storage(tmp_path: Path) -> None:
 def test_error_of_ours_is_told(tmp_path: Path) -> None:
     async def main() -> None:
         api = Api(tmp_path)
-        problems: list[object] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context["exception"]))
-
-        async def fail() -> bytes:
-            raise ZeroDivisionError
-
-        api.routes.metrics = fail
+        api.routes.metrics = replace(api.metrics, unsent_count=lambda: 1 // 0)
         assert (await api.get("/metrics")).status == 500
-        await settle()
-        assert [type(each) for each in problems] == [ZeroDivisionError]
+        assert [type(each) for each in api.failures] == [ZeroDivisionError]
         api.keeper.cancel()
 
     asyncio.run(main())

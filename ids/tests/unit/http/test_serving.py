@@ -13,11 +13,11 @@ import uvloop
 
 from beanpole_ids import limits
 from beanpole_ids.http.asked import Asked
-from beanpole_ids.http.handover import HTTP_HANDOVER_MAX, Handover
-from beanpole_ids.http.response import Answer, Response, problem
-from beanpole_ids.http.serving import HTTP_EXTRA_MAX, Connection, Places, Web, listen
+from beanpole_ids.http.response import Response, problem
+from beanpole_ids.http.serving import HTTP_EXTRA_MAX, HTTP_HANDOVER_MAX, Connection, Handover, Places, Web, listen
 from beanpole_ids.waiting import network_of
 
+Answer = Callable[[Response], None]
 Story = Callable[["World"], Awaitable[None]]
 
 
@@ -30,7 +30,7 @@ class Stub:
         self.held: list[Answer] = []
 
     def handle(self, asked: Asked, answer: Answer) -> None:
-        target = asked.target
+        target = asked.path
         self.asked.append((asked.method, target))
         self.bodies.append(asked.body)
         if target == "/held":

@@ -10,8 +10,8 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from beanpole_ids.errors import ClockAheadError, LeaseLostError, StorageError
-from beanpole_ids.http.health import Health
 from beanpole_ids.http.metrics import Metrics, Page
+from beanpole_ids.http.watching import Health
 from beanpole_ids.rules.config import Config
 from beanpole_ids.rules.sequence import Clock, Key
 from beanpole_ids.storage.measured import BUCKETS_S, Measured
@@ -26,7 +26,7 @@ class Watched(World):
     def __init__(self, folder: Path, config: Config | None = None) -> None:
         super().__init__(folder, config)
         self.measured = self.service.counters.store = Measured(self.store, lambda: self.seconds)
-        self.health = Health(self.service, self.measured, lambda: self.seconds)
+        self.health = Health(self.service, self.measured)
         self.metrics = Metrics(self.service, self.measured, Clock(0, 0), 7, "1.0", lambda: 3)
 
     async def samples(self) -> dict[str, float]:
