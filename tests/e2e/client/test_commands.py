@@ -116,20 +116,6 @@ def test_pause(client: Any, tube: str) -> None:
     client.delete(client.reserve(20))
 
 
-def test_errors(client: Any) -> None:
-    for command in (client.delete, client.touch, client.release, client.bury, client.kick_job, client.reserve_job):
-        with pytest.raises(beanpole.NotFoundError):
-            command(NOBODY)
-    with pytest.raises(beanpole.JobTooBigError):
-        client.put("x" * 65536)
-    id = client.put("", ttr=1)
-    job = client.reserve()
-    with pytest.raises(beanpole.DeadlineSoonError):
-        client.reserve()
-    client.delete(job)
-    assert job.id == id
-
-
 def test_stats(make: Maker, server: Server) -> None:
     client = make((HOST, server.port))
     stats = client.stats()
@@ -198,14 +184,6 @@ def test_many_at_once(client: Any, tube: str) -> None:
     assert [type(each) for each in caught.value.results] == [beanpole.NotFoundError, type(None)]
 
 
-def test_put_many_says_which_were_put(client: Any) -> None:
-    with pytest.raises(beanpole.BatchError) as caught:
-        client.put_many(["a", "x" * 65536, "b"])
-    first, too_big, last = caught.value.results
-    assert isinstance(too_big, beanpole.JobTooBigError)
-    client.delete_many([first, last])
-
-
 def test_large_replies_while_sending(client: Any) -> None:
     """More commands than the kernel takes, with replies that it does not take either: nobody waits for the other."""
     ids = client.put_many(["x" * 60_000] * 20)
@@ -213,15 +191,6 @@ def test_large_replies_while_sending(client: Any) -> None:
         found = [p.peek(ids[i % 20]) for i in range(4_000)]
     assert all(len(each.result().body) == 60_000 for each in found)
     client.delete_many(ids)
-
-
-def test_connection_of_a_client_is_made_again_after_close(client: Any) -> None:
-    id = client.put("x")
-    client.reserve_job(id)
-    client.close()
-    job = client.reserve(20)
-    assert job.id == id
-    client.delete(job)
 
 
 def test_unix_socket(make: Maker, tmp_path: Path) -> None:

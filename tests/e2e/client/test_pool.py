@@ -91,14 +91,3 @@ def test_pool_serves_many_tasks(server: Server, tube: str) -> None:
             assert len(set(ids)) == 100
 
     asyncio.run(scene())
-
-
-def test_pool_finds_the_next_server_when_one_dies_between_two_calls() -> None:
-    with beanpole_server() as second:
-        with beanpole_server() as first:
-            pool = Pool([url(first), url(second)], strategy="first", backoff=ONCE)
-            pool.put("a")
-        pool.put("b")
-        with pool.client(url(second)) as client:
-            assert client.peek_ready().body == "b"
-        pool.close()

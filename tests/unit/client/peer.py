@@ -35,8 +35,25 @@ ALIVE = (b"watch default\r\n", b"WATCHING 1\r\n")
 one whose first command may wait.
 """
 
-NONE = (b"list-extensions\r\n", b"UNKNOWN_COMMAND\r\n")
+ASK = b"list-extensions\r\n"
+
+NONE = (ASK, b"UNKNOWN_COMMAND\r\n")
 """A client asks what the server has, and gets a beanstalkd's answer."""
+
+
+def ok(text: bytes) -> bytes:
+    """An answer with a text."""
+    return b"OK %d\r\n%s\r\n" % (len(text), text)
+
+
+def listing(*features: str) -> bytes:
+    """The answer to list-extensions."""
+    return ok(b"".join([b"---\n", *(b"- %s\n" % each.encode() for each in ("list-extensions", *features))]))
+
+
+def has(*features: str) -> tuple[bytes, bytes]:
+    """A client asks, and the server has these."""
+    return ASK, listing(*features)
 
 
 class Peer:
@@ -159,6 +176,14 @@ class Maker:
             made = Driven(self._runner, made)
         self._made.append(made)
         return made
+
+    @contextmanager
+    def to_peer(self, *connections: Steps, **options: Any) -> Iterator[Any]:
+        """A client of a peer with a script; it is closed in the end, and all that the script says was done then."""
+        with Peer(*connections) as peer:
+            client = self(peer.address, **options)
+            yield client
+            client.close()
 
     @property
     def asking(self) -> Steps:

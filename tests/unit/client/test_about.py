@@ -22,21 +22,14 @@ from beanpole import (
     UnexpectedReplyError,
 )
 from beanpole.client.about import MEANINGS, NAMES
-from tests.unit.client.peer import Maker, Peer
+from tests.unit.client.peer import Maker, has
 
 Case = tuple[Callable[[Any], object], str, str, type[CommandError], int | None, str | None, str]
 """What is called, what goes over the wire and comes back; the error, its job and tube, and some of what it says."""
 
-ASK = b"list-extensions\r\n"
 WATCHED = b"watch a\r\nwatch b\r\nignore default\r\n"
 GONE = "it may have been deleted"
 HELD = "this connection does not hold the job"
-
-
-def listed(*features: str) -> bytes:
-    """The answer of a server that has these."""
-    text = "".join(["---\n", *(f"- {each}\n" for each in features)]).encode()
-    return b"OK %d\r\n%b\r\n" % (len(text), text)
 
 
 PUT = "put 65536 0 60 0\r\n"
@@ -67,11 +60,11 @@ CASES: list[Case] = [
 def test_an_error_says_what_it_was_about(make: Maker, case: Case) -> None:
     call, sent, answer, kind, id, tube, said = case
     asking = make.asking_first if sent in {"reserve", "reserve-with-timeout 1"} else []
-    with Peer([*asking, (f"{sent}\r\n".encode(), f"{answer}\r\n".encode())]) as peer:
-        client = make(peer.address)
-        with pytest.raises(kind) as caught:
-            call(client)
-        client.close()
+    with (
+        make.to_peer([*asking, (f"{sent}\r\n".encode(), f"{answer}\r\n".encode())]) as client,
+        pytest.raises(kind) as caught,
+    ):
+        call(client)
     error = caught.value
     assert (error.command, error.id, error.tube) == (sent.split()[0], id, tube)
     assert str(error).startswith(error.command)
@@ -84,37 +77,30 @@ def test_a_reserve_names_some_of_the_tubes(make: Maker) -> None:
     watch = ["a", "b", "c", "d", "e"]
     greeting = b"".join(b"watch %b\r\n" % each.encode() for each in watch) + b"ignore default\r\n"
     answers = b"".join(b"WATCHING %d\r\n" % count for count in (2, 3, 4, 5, 6, 5))
-    with Peer([(greeting, answers), (b"reserve-with-timeout 0\r\n", b"TIMED_OUT\r\n")]) as peer:
-        client = make(peer.address, watch=watch)
-        with pytest.raises(
-            TimedOutError, match=r"^reserve-with-timeout 0 from a, b, c and 2 more: TIMED_OUT"
-        ) as caught:
-            client.reserve(0)
-        client.close()
+    with (
+        make.to_peer([(greeting, answers), (b"reserve-with-timeout 0\r\n", b"TIMED_OUT\r\n")], watch=watch) as client,
+        pytest.raises(TimedOutError, match=r"^reserve-with-timeout 0 from a, b, c and 2 more: TIMED_OUT") as caught,
+    ):
+        client.reserve(0)
     assert caught.value.tube is None
 
 
 def test_a_pipeline_says_which_command_failed_in_which_tube(make: Maker) -> None:
     sent = b"use a\r\nput 65536 0 60 0\r\n\r\nuse b\r\nput 65536 0 60 0\r\n\r\ndelete 5\r\n"
     answers = b"USING a\r\nDRAINING\r\nUSING b\r\nDRAINING\r\nNOT_FOUND\r\n"
-    with Peer([(sent, answers)]) as peer:
-        client = make(peer.address)
-        with client.pipeline(raise_errors=False) as p:
-            results = [p.put("", tube="a"), p.put("", tube="b"), p.delete(5)]
-        client.close()
+    with make.to_peer([(sent, answers)]) as client, client.pipeline(raise_errors=False) as p:
+        results = [p.put("", tube="a"), p.put("", tube="b"), p.delete(5)]
     errors = [each.error for each in results]
     assert [each.tube for each in errors] == ["a", "b", None]
     assert [str(each).partition(": ")[0] for each in errors] == ["put into a", "put into b", "delete 5"]
 
 
 def test_a_batch_says_which_jobs_failed(make: Maker) -> None:
-    with Peer([(ASK, listed()), (b"delete 1\r\ndelete 2\r\n", b"DELETED\r\nNOT_FOUND\r\n")]) as peer:
-        client = make(peer.address)
-        with pytest.raises(
-            BatchError, match=r"^1 of 2 commands failed, the first with: delete 2: NOT_FOUND: "
-        ) as caught:
-            client.delete_many([1, 2])
-        client.close()
+    with (
+        make.to_peer([has(), (b"delete 1\r\ndelete 2\r\n", b"DELETED\r\nNOT_FOUND\r\n")]) as client,
+        pytest.raises(BatchError, match=r"^1 of 2 commands failed, the first with: delete 2: NOT_FOUND: ") as caught,
+    ):
+        client.delete_many([1, 2])
     failed = caught.value.results[1]
     assert isinstance(failed, NotFoundError)
     assert (failed.command, failed.id) == ("delete", 2)
@@ -148,21 +134,21 @@ EXTENDED: list[Case] = [
 @pytest.mark.parametrize("case", EXTENDED)
 def test_an_error_of_an_extension(make: Maker, case: Case) -> None:
     call, sent, answer, kind, id, tube, said = case
-    with Peer([(ASK, listed(*FEATURES)), (f"{sent}\r\n".encode(), f"{answer}\r\n".encode())]) as peer:
-        client = make(peer.address)
-        with pytest.raises(kind) as caught:
-            call(client)
-        client.close()
+    with (
+        make.to_peer([has(*FEATURES), (f"{sent}\r\n".encode(), f"{answer}\r\n".encode())]) as client,
+        pytest.raises(kind) as caught,
+    ):
+        call(client)
     assert (caught.value.command, caught.value.id, caught.value.tube) == (sent.split()[0], id, tube)
     assert str(caught.value).startswith(said)
 
 
 def test_what_is_done_without_an_extension_is_named_by_what_was_wanted(make: Maker) -> None:
-    with Peer([(ASK, listed()), (b"stats-tube mails\r\n", b"INTERNAL_ERROR\r\n")]) as peer:
-        client = make(peer.address)
-        with pytest.raises(InternalError, match=r"^clear-tube mails: INTERNAL_ERROR") as caught:
-            client.clear_tube("mails")
-        client.close()
+    with (
+        make.to_peer([has(), (b"stats-tube mails\r\n", b"INTERNAL_ERROR\r\n")]) as client,
+        pytest.raises(InternalError, match=r"^clear-tube mails: INTERNAL_ERROR") as caught,
+    ):
+        client.clear_tube("mails")
     assert (caught.value.command, caught.value.tube) == ("clear-tube", "mails")
 
 

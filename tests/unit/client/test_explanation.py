@@ -3,13 +3,7 @@
 import pytest
 
 from beanpole import ArgumentError, Backoff, Explanation, NotFoundError, Reason, UnexpectedReplyError
-from tests.unit.client.peer import Maker, Peer
-from tests.unit.client.test_extensions import has
-
-
-def ok(text: bytes) -> bytes:
-    """An answer with a text."""
-    return b"OK %d\r\n%s\r\n" % (len(text), text)
+from tests.unit.client.peer import Maker, has, ok
 
 
 def test_an_explanation(make: Maker) -> None:
@@ -30,8 +24,7 @@ reasons:
         (b"explain-tube mail\r\n", ok(b"---\ntube: mail\nready: 0\nreasons: []\n")),
         (b"explain 8\r\n", b"NOT_FOUND\r\n"),
     ]
-    with Peer(script) as peer:
-        client = make(peer.address)
+    with make.to_peer(script) as client:
         found = client.explain(7)
         assert dict(found) == {"id": "7", "tube": "mail", "state": "ready", "place": "more than 1000"}
         assert found.reasons == [
@@ -50,7 +43,6 @@ reasons:
         assert (found["ready"], found.reasons) == ("0", [])
         with pytest.raises(NotFoundError):
             client.explain(8)
-        client.close()
 
 
 @pytest.mark.parametrize(

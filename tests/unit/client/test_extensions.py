@@ -17,26 +17,11 @@ from beanpole import (
     UnsupportedError,
 )
 from beanpole.client import Histogram, extensions
-from tests.unit.client.peer import CLOSE, SILENCE, Maker, Peer, Steps
-
-ASK = b"list-extensions\r\n"
-NONE = (ASK, b"UNKNOWN_COMMAND\r\n")
-"""How a beanstalkd answers."""
+from tests.unit.client.peer import ASK, CLOSE, NONE, SILENCE, Maker, Peer, Steps, has, listing, ok
 
 PUT_JOB = b"put-job 1 pri=65536 delay=0 ttr=60"
 PUT_OPTIONS = ("put-job", "put-job.tube", "put-job.pri", "put-job.delay", "put-job.ttr")
 KEY_OPTIONS = (*PUT_OPTIONS, "put-job.key", "put-job.taken", "put-job.until", "put-job.expire")
-
-
-def listing(*features: str) -> bytes:
-    """The answer to list-extensions."""
-    text = "".join(f"- {each}\n" for each in ("list-extensions", *features))
-    return b"OK %d\r\n---\n%s\r\n" % (len(text) + 4, text.encode())
-
-
-def has(*features: str) -> tuple[bytes, bytes]:
-    """A step of a script: the client asks, and the server has these."""
-    return ASK, listing(*features)
 
 
 # --- The question -----------------------------------------------------------------------------------------------------
@@ -44,10 +29,8 @@ def has(*features: str) -> tuple[bytes, bytes]:
 
 def test_a_client_that_needs_no_extension_does_not_ask(make: Maker) -> None:
     script = [(b"use a\r\nput 65536 0 60 1\r\nx\r\n", b"USING a\r\nINSERTED 1\r\n")]
-    with Peer(script) as peer:
-        client = make(peer.address)
+    with make.to_peer(script) as client:
         assert client.put("x", tube="a") == 1
-        client.close()
 
 
 def test_it_asks_once_a_connection_and_with_the_greeting_from_then_on(make: Maker) -> None:
@@ -62,14 +45,12 @@ def test_it_asks_once_a_connection_and_with_the_greeting_from_then_on(make: Make
         (b"use a\r\n" + ASK, b"USING a\r\n" + listing("clear-tube")),
         (b"clear-tube t\r\n", b"CLEARED 1\r\n"),
     ]
-    with Peer(first, second) as peer:
-        client = make(peer.address, use="a")
+    with make.to_peer(first, second, use="a") as client:
         assert client.features() == {"list-extensions", "clear-tube"}
         assert [client.clear_tube("t"), client.clear_tube("t", "ready", "buried")] == [3, 0]
         with pytest.raises(ConnectionLostError):
             client.delete(1)
         assert client.clear_tube("t") == 1
-        client.close()
 
 
 def test_what_one_connection_has_listed_says_nothing_of_the_next(make: Maker) -> None:
@@ -79,21 +60,18 @@ def test_what_one_connection_has_listed_says_nothing_of_the_next(make: Maker) ->
         (PUT_JOB + b" key=k\r\nx\r\n", b"INSERTED 1\r\n"),
         (b"delete 1\r\n", CLOSE),
     ]
-    with Peer(first, [NONE, (b"delete 2\r\n", b"DELETED\r\n")]) as peer:
-        client = make(peer.address)
+    with make.to_peer(first, [NONE, (b"delete 2\r\n", b"DELETED\r\n")]) as client:
         assert client.put("x", key="k") == 1
         with pytest.raises(ConnectionLostError):
             client.delete(1)
         with pytest.raises(UnsupportedError, match="put-job"):
             client.put("x", key="k")
         client.delete(2)
-        client.close()
 
 
 @pytest.mark.parametrize("answer", [b"UNKNOWN_COMMAND\r\n", b"BAD_FORMAT\r\n", listing()])
 def test_a_server_that_lists_nothing_gets_no_line_of_an_extension(make: Maker, answer: bytes) -> None:
-    with Peer([(ASK, answer)]) as peer:
-        client = make(peer.address)
+    with make.to_peer([(ASK, answer)]) as client:
         calls: list[Callable[[], object]] = [
             lambda: client.put("delete 1\r\n", key="k"),
             lambda: client.put("x", expire=5),
@@ -123,12 +101,10 @@ def test_a_server_that_lists_nothing_gets_no_line_of_an_extension(make: Maker, a
             with pytest.raises(UnsupportedError) as caught:
                 call()
             assert caught.value.feature in str(caught.value)
-        client.close()
 
 
 def test_the_error_names_the_option_that_is_missing(make: Maker) -> None:
-    with Peer([has(*PUT_OPTIONS, "change-job", "list-jobs")]) as peer:
-        client = make(peer.address)
+    with make.to_peer([has(*PUT_OPTIONS, "change-job", "list-jobs")]) as client:
         calls: list[tuple[Callable[[], object], str]] = [
             (lambda: client.put("x", key="k"), "put-job.key"),
             (lambda: client.put("x", expire=1), "put-job.expire"),
@@ -139,7 +115,6 @@ def test_the_error_names_the_option_that_is_missing(make: Maker) -> None:
             with pytest.raises(UnsupportedError) as caught:
                 call()
             assert caught.value.feature == feature
-        client.close()
 
 
 @pytest.mark.parametrize("answer", [CLOSE, b"DELETED\r\n", b"OK 3\r\nabc\r\n"])
@@ -170,8 +145,7 @@ def test_put_with_a_key(make: Maker) -> None:
         (b"put-job 1 pri=65536 delay=1.5 ttr=60\r\nx\r\n", b"INSERTED 8\r\n"),
         (b"put-job 1 pri=65536 delay=0 ttr=60\r\nx\r\n", b"INSERTED 9\r\n"),
     ]
-    with Peer(script) as peer:
-        client = make(peer.address)
+    with make.to_peer(script) as client:
         assert client.put("x", key="k") == 4
         with client.using("u"):
             assert client.put("x", key="k") == 5
@@ -182,7 +156,6 @@ def test_put_with_a_key(make: Maker) -> None:
                 client.put_job("x", key="k")
             assert client.put("x", delay=1.5) == 8
             assert client.put_job("x") == Inserted(9, "inserted")
-        client.close()
 
 
 def test_the_lines_of_the_other_commands(make: Maker) -> None:
@@ -223,11 +196,10 @@ def test_the_lines_of_the_other_commands(make: Maker) -> None:
         (b"move-jobs t buried 4294967295\r\n", b"MOVED 9\r\n"),
         (b"move-jobs t ready 10 to=u\r\n", b"MOVED 10\r\n"),
         (b"move-jobs dead ready 4294967295\r\n", b"MOVED 3\r\n"),
-        (b"stats-tubes after=a limit=2\r\n", b"OK %d\r\n%s\r\n" % (len(tubes), tubes)),
-        (b"stats-histograms after=a limit=2\r\n", b"OK %d\r\n%s\r\n" % (len(timed), timed)),
+        (b"stats-tubes after=a limit=2\r\n", ok(tubes)),
+        (b"stats-histograms after=a limit=2\r\n", ok(timed)),
     ]
-    with Peer(script) as peer:
-        client = make(peer.address)
+    with make.to_peer(script) as client:
         client.release(3, 7, 0.25)
         client.pause_tube("t", 1.5)
         assert client.find_job("t", "k").body == "x"
@@ -250,7 +222,6 @@ def test_the_lines_of_the_other_commands(make: Maker) -> None:
         assert page.bounds == {"job": (100, 250), "commands": (1,)}
         assert page.server == {"job-ready": Histogram(3, 450, (1, 2, 0)), "turn-commands": Histogram(1, 2, (0, 1))}
         assert page.tubes == {"07": {"job-ready": Histogram(2, 300, (0, 2, 0))}, "b": {}}
-        client.close()
 
 
 def test_a_page_of_a_list(make: Maker) -> None:
@@ -264,8 +235,7 @@ def test_a_page_of_a_list(make: Maker) -> None:
         (b"list-jobs t buried 1000 after=8\r\n", b"JOBS 0\r\n"),
         (b"list-jobs t ready 5 order=next\r\n", b"JOBS 1\r\nJOB 7 0 age=x\r\n\r\n"),
     ]
-    with Peer(script) as peer:
-        client = make(peer.address)
+    with make.to_peer(script) as client:
         page = client.list_jobs("t", "buried", 2, bodies=2)
         assert page.next == 8
         first, second = page.jobs
@@ -333,12 +303,10 @@ def test_durations_have_milliseconds() -> None:
 def test_a_pipeline_asks_before_it_is_sent(make: Maker) -> None:
     both = b"put 65536 0 60 1\r\nx\r\n" + PUT_JOB + b" key=k\r\ny\r\nclear-tube t\r\n"
     script = [has(*KEY_OPTIONS, "clear-tube"), (both, b"INSERTED 1\r\nEXISTS 2\r\nCLEARED 3\r\n")]
-    with Peer(script) as peer:
-        client = make(peer.address)
+    with make.to_peer(script) as client:
         with client.pipeline() as p:
             results = [p.put("x"), p.put("y", key="k"), p.clear_tube("t")]
         assert [each.result() for each in results] == [1, 2, 3]
-        client.close()
 
 
 def test_a_pipeline_does_what_it_can_on_an_old_server(make: Maker) -> None:
@@ -348,12 +316,10 @@ def test_a_pipeline_does_what_it_can_on_an_old_server(make: Maker) -> None:
         (b"use t\r\nput 65536 0 60 1\r\nz\r\n", b"USING t\r\nINSERTED 2\r\n"),
         (b"delete 1\r\n", b"DELETED\r\n"),
     ]
-    with Peer(script) as peer:
-        client = make(peer.address)
+    with make.to_peer(script) as client:
         with client.pipeline(raise_errors=False) as p:
             results = [p.put("x"), p.put("delete 1\r\n", key="k"), p.put_job("z", tube="t"), p.delete(1)]
         assert results[0].result() == 1
         assert isinstance(results[1].error, UnsupportedError)
         assert results[2].result() == Inserted(2, "inserted")
         assert results[3].error is None
-        client.close()

@@ -4,8 +4,7 @@ import pytest
 
 from beanpole import ArgumentError, UnexpectedReplyError
 from beanpole.client import FailureCounts
-from tests.unit.client.peer import Maker, Peer
-from tests.unit.client.test_extensions import has
+from tests.unit.client.peer import Maker, Peer, has
 
 TEXT = b"""---
 total: 5

@@ -3,9 +3,7 @@
 import pytest
 
 from beanpole.testing import FakeServer
-from tests.unit.client.peer import Maker, Peer, Steps
-
-NONE = (b"list-extensions\r\n", b"UNKNOWN_COMMAND\r\n")
+from tests.unit.client.peer import NONE, Maker, Steps, ok
 
 
 def test_clear_on_an_old_server(make: Maker) -> None:
@@ -57,9 +55,9 @@ def test_a_move_that_is_refused_gives_the_job_back(make: Maker) -> None:
     count = b"---\nname: t\ncurrent-jobs-ready: 2\n"
     start: Steps = [
         NONE,
-        (b"stats-tube t\r\n", b"OK %d\r\n%s\r\n" % (len(count), count)),
+        (b"stats-tube t\r\n", ok(count)),
         (b"use t\r\npeek-ready\r\n", b"USING t\r\nFOUND 5 1\r\nx\r\n"),
-        (asked, b"OK %d\r\n%s\r\nRESERVED 5 1\r\nx\r\n" % (len(stats), stats)),
+        (asked, ok(stats) + b"RESERVED 5 1\r\nx\r\n"),
     ]
     for said, error in (
         (b"OUT_OF_MEMORY\r\n", None),
@@ -68,8 +66,7 @@ def test_a_move_that_is_refused_gives_the_job_back(make: Maker) -> None:
     ):
         put = (b"use u\r\nput 3 0 60 1\r\nx\r\n", b"USING u\r\n" + said)
         gone = [(b"delete 6\r\n", b"DELETED\r\n")] if said.startswith(b"BURIED") else []
-        with Peer([*start, put, *gone, (b"release 5 3 0\r\n", b"RELEASED\r\n")]) as peer:
-            client = make(peer.address)
+        with make.to_peer([*start, put, *gone, (b"release 5 3 0\r\n", b"RELEASED\r\n")]) as client:
             if error is None:
                 assert client.move_jobs("t", "ready", "u") == 0
             else:
@@ -77,7 +74,6 @@ def test_a_move_that_is_refused_gives_the_job_back(make: Maker) -> None:
                     client.move_jobs("t", "ready", "u")
                 assert type(caught.value).__name__ == error
             assert client.untouched
-            client.close()
 
 
 def test_list_on_an_old_server(make: Maker) -> None:

@@ -17,8 +17,7 @@ from beanpole import (
 )
 from beanpole.client import extensions
 from beanpole.protocol import limits
-from tests.unit.client.peer import CLOSE, SILENCE, Maker, Peer, Steps
-from tests.unit.client.test_extensions import NONE, has
+from tests.unit.client.peer import CLOSE, NONE, SILENCE, Maker, Peer, Steps, has
 
 MANY = has("reserve-many", "delete-many", "touch-many")
 
@@ -34,8 +33,7 @@ def test_many_jobs_are_one_command_where_the_server_has_it(make: Maker) -> None:
         (b"delete-many 7 8 7 9\r\n", b"DELETED 2 8 7\r\n"),
         (b"touch-many 1 2\r\n", b"TOUCHED 1 2\r\n"),
     ]
-    with Peer(script) as peer:
-        client = make(peer.address)
+    with make.to_peer(script) as client:
         jobs = client.reserve_many(3, 0.5)
         assert [(job.id, job.body) for job in jobs] == [(5, "x"), (6, "")]
         assert (jobs[0].info.tube, jobs[0].info.pri, jobs[0].info.attempts) == ("t", 3, 2)
@@ -59,7 +57,6 @@ def test_many_jobs_are_one_command_where_the_server_has_it(make: Maker) -> None:
         assert caught.value.results[0] is None
         assert isinstance(caught.value.results[1], NotFoundError)
         client.delete_many([])
-        client.close()
 
 
 def test_many_jobs_are_many_commands_where_it_has_not(make: Maker) -> None:
@@ -69,8 +66,7 @@ def test_many_jobs_are_many_commands_where_it_has_not(make: Maker) -> None:
         (b"touch 5\r\ntouch 6\r\n", b"TOUCHED\r\nNOT_FOUND\r\n"),
         (b"delete 5\r\n", b"DELETED\r\n"),
     ]
-    with Peer(script) as peer:
-        client = make(peer.address)
+    with make.to_peer(script) as client:
         jobs = client.reserve_many(2)
         assert [(job.id, job.body, job.info) for job in jobs] == [(5, "x", None)]
         with pytest.raises(BatchError) as caught:
@@ -78,7 +74,6 @@ def test_many_jobs_are_many_commands_where_it_has_not(make: Maker) -> None:
         assert caught.value.results[0] is None
         assert isinstance(caught.value.results[1], NotFoundError)
         client.delete_many(jobs)
-        client.close()
 
 
 def test_a_line_has_no_more_ids_than_fit() -> None:

@@ -24,9 +24,8 @@ from beanpole.client.session import Session
 from beanpole.protocol import commands, extensions, wire
 from beanpole.protocol.replies import Word
 from beanpole.protocol.wire import Call
-from tests.unit.client.peer import ALIVE, CLOSE, RESET, Maker, Peer, Steps
+from tests.unit.client.peer import ALIVE, ASK, CLOSE, NONE, RESET, Maker, Peer, Steps, has, listing
 from tests.unit.client.test_connection import PUT, SOON, nobody  # noqa: F401 - a fixture
-from tests.unit.client.test_extensions import ASK, NONE, has, listing
 
 INSERTED = (PUT, b"INSERTED 1\r\n")
 JOB = b"RESERVED 7 1\r\nx\r\n"
@@ -73,32 +72,26 @@ def test_of_each_command_it_is_known_whether_it_may_be_sent_twice() -> None:
 def test_a_call_that_may_be_sent_twice_survives_the_loss(
     make: Maker, end: object, sent: bytes, answer: bytes, call: Callable[[Any], int]
 ) -> None:
-    with Peer([INSERTED, (sent, end)], [ALIVE, (sent, end)], [ALIVE, (sent, answer)]) as peer:
-        client = make(peer.address, backoff=SOON)
+    with make.to_peer([INSERTED, (sent, end)], [ALIVE, (sent, end)], [ALIVE, (sent, answer)], backoff=SOON) as client:
         client.put("x")
         assert call(client) == 7
-        client.close()
 
 
 @pytest.mark.parametrize("end", [CLOSE, RESET])
 def test_a_reserve_survives_the_loss(make: Maker, end: object) -> None:
     first: Steps = [INSERTED, *make.asking, (b"reserve\r\n", end)]
     second: Steps = [*make.asking_first, (b"reserve\r\n", end)]
-    with Peer(first, second, [*make.asking_first, (b"reserve\r\n", JOB)]) as peer:
-        client = make(peer.address, backoff=SOON)
+    with make.to_peer(first, second, [*make.asking_first, (b"reserve\r\n", JOB)], backoff=SOON) as client:
         client.put("x")
         assert client.reserve().id == 7
-        client.close()
 
 
 def test_use_survives_the_loss(make: Maker) -> None:
     use = (b"use t\r\n", b"USING t\r\n")
-    with Peer([INSERTED, (b"use t\r\n", CLOSE)], [use, use, INSERTED]) as peer:
-        client = make(peer.address, backoff=SOON)
+    with make.to_peer([INSERTED, (b"use t\r\n", CLOSE)], [use, use, INSERTED], backoff=SOON) as client:
         client.put("x")
         client.use("t")
         assert client.put("x") == 1
-        client.close()
 
 
 @pytest.mark.parametrize("many", [True, False])
@@ -107,28 +100,24 @@ def test_reserve_many_survives_the_loss_on_any_server(make: Maker, *, many: bool
     answer = b"JOBS 1\r\nJOB 7 1\r\nx\r\n" if many else JOB + b"TIMED_OUT\r\n"
     first: Steps = [has("reserve-many") if many else NONE, (asked.removeprefix(ASK), CLOSE)]
     second: Steps = [(ASK, listing("reserve-many") if many else NONE[1]), (asked.removeprefix(ASK), answer)]
-    with Peer(first, second) as peer:
-        client = make(peer.address, backoff=SOON)
+    with make.to_peer(first, second, backoff=SOON) as client:
         assert [job.id for job in client.reserve_many(2)] == [7]
-        client.close()
 
 
 def test_what_the_server_has_is_asked_again(make: Maker) -> None:
-    with Peer([INSERTED, (ASK, CLOSE)], [(ASK, listing("explain"))]) as peer:
-        client = make(peer.address, backoff=SOON)
+    with make.to_peer([INSERTED, (ASK, CLOSE)], [(ASK, listing("explain"))], backoff=SOON) as client:
         client.put("x")
         assert "explain" in client.features()
-        client.close()
 
 
 def test_without_patience_it_fails_as_any_other(make: Maker) -> None:
-    with Peer([INSERTED, *make.asking, (b"reserve\r\n", CLOSE)], [*make.asking, INSERTED]) as peer:
-        client = make(peer.address, backoff=SOON, patience=0)
+    with make.to_peer(
+        [INSERTED, *make.asking, (b"reserve\r\n", CLOSE)], [*make.asking, INSERTED], backoff=SOON, patience=0
+    ) as client:
         client.put("x")
         with pytest.raises(ConnectionLostError):
             client.reserve()
         assert client.put("x") == 1
-        client.close()
 
 
 def test_a_wrong_address_is_found_at_once(make: Maker, nobody: tuple[str, int]) -> None:  # noqa: F811
@@ -141,10 +130,8 @@ def test_a_wrong_address_is_found_at_once(make: Maker, nobody: tuple[str, int]) 
 
 def test_a_connection_works_before_its_first_reserve_is_answered(make: Maker) -> None:
     waiting: Steps = [*make.asking_first, (b"reserve\r\n", CLOSE)]
-    with Peer(waiting, [*make.asking_first, (b"reserve\r\n", JOB)]) as peer:
-        client = make(peer.address, backoff=FAST)
+    with make.to_peer(waiting, [*make.asking_first, (b"reserve\r\n", JOB)], backoff=FAST) as client:
         assert client.reserve().id == 7
-        client.close()
 
 
 @pytest.mark.parametrize("wrong", [-1, "60", float("nan")])
@@ -168,8 +155,7 @@ def test_a_reserve_goes_on_at_the_next_address_with_its_tubes(make: Maker, nobod
 
 
 def test_patience_ends(make: Maker) -> None:
-    with Peer([INSERTED, *make.asking, (b"reserve\r\n", CLOSE)]) as peer:
-        client = make(peer.address, backoff=FAST, patience=0.1)
+    with make.to_peer([INSERTED, *make.asking, (b"reserve\r\n", CLOSE)], backoff=FAST, patience=0.1) as client:
         client.put("x")
         with pytest.raises(CannotConnectError, match=r"can't connect to .*; the connection was lost \d+\.\d s ago"):
             client.reserve()
@@ -180,8 +166,7 @@ def test_patience_ends(make: Maker) -> None:
 
 
 def test_a_reserve_times_out_without_a_server(make: Maker) -> None:
-    with Peer([INSERTED, *make.asking, (b"reserve-with-timeout 1\r\n", CLOSE)]) as peer:
-        client = make(peer.address, backoff=FAST)
+    with make.to_peer([INSERTED, *make.asking, (b"reserve-with-timeout 1\r\n", CLOSE)], backoff=FAST) as client:
         client.put("x")
         with pytest.raises(TimedOutError, match="the connection was lost"):
             client.reserve(1)
@@ -191,11 +176,11 @@ def test_a_reserve_times_out_without_a_server(make: Maker) -> None:
 
 def test_a_reserve_is_sent_again_with_what_is_left(make: Maker) -> None:
     reserve = b"reserve-with-timeout 100\r\n"
-    with Peer([INSERTED, *make.asking, (reserve, CLOSE)], [*make.asking_first, (reserve, JOB)]) as peer:
-        client = make(peer.address, backoff=FAST)
+    with make.to_peer(
+        [INSERTED, *make.asking, (reserve, CLOSE)], [*make.asking_first, (reserve, JOB)], backoff=FAST
+    ) as client:
         client.put("x")
         assert client.reserve(100).id == 7  # rounded up, so that nobody waits too short
-        client.close()
 
 
 def test_iterating_ends_only_when_the_server_says_that_there_is_no_job(make: Maker) -> None:
@@ -206,22 +191,18 @@ def test_iterating_ends_only_when_the_server_says_that_there_is_no_job(make: Mak
         (poll, JOB),
         (poll, b"TIMED_OUT\r\n"),
     ]
-    with Peer([INSERTED, (poll, CLOSE)], second) as peer:
-        client = make(peer.address, backoff=FAST)
+    with make.to_peer([INSERTED, (poll, CLOSE)], second, backoff=FAST) as client:
         client.put("x")
         assert [job.id for job in client.reserve_iter(0)] == [7]
-        client.close()
 
 
 def test_the_loss_and_the_return_are_one_line_each(make: Maker, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "beanpole.client")
     first: Steps = [INSERTED, *make.asking, (b"reserve\r\n", CLOSE)]
-    with Peer(first, [*make.asking_first, (b"reserve\r\n", JOB)]) as peer:
-        client = make(peer.address, backoff=FAST)
+    with make.to_peer(first, [*make.asking_first, (b"reserve\r\n", JOB)], backoff=FAST) as client:
         client.put("x")
         client.reserve()
-        client.close()
-    url = f"beanstalk://127.0.0.1:{peer.address[1]}"
+    url = str(client.address)
     lines = [(each.levelname, each.getMessage()) for each in caplog.records if each.name == "beanpole.client"]
     (level, lost), (other, found) = lines
     assert (level, other) == ("WARNING", "INFO")
@@ -232,26 +213,22 @@ def test_the_loss_and_the_return_are_one_line_each(make: Maker, caplog: pytest.L
 
 def test_a_connection_that_the_client_ends_is_no_loss(make: Maker, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "beanpole.client")
-    with Peer([INSERTED], [INSERTED]) as peer:
-        client = make(peer.address)
+    with make.to_peer([INSERTED], [INSERTED]) as client:
         client.put("x")
         client.close()
         client.put("x")
-        client.close()
     assert not [each for each in caplog.records if each.name == "beanpole.client"]
 
 
 def test_a_machine_that_is_gone_is_noticed_by_who_only_waits(make: Maker) -> None:
     """The kernel asks; nobody answers for two minutes."""
-    with Peer([INSERTED]) as peer:
-        client = make(peer.address)
+    with make.to_peer([INSERTED]) as client:
         client.put("x")
         link = client._link
         connection = link._transport.get_extra_info("socket") if hasattr(link, "_transport") else link._socket
         options = (socket.TCP_NODELAY, socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
         asked = [connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)]
         asked += [connection.getsockopt(socket.IPPROTO_TCP, option) for option in options]
-        client.close()
     assert asked == [1, 1, 60, 15, 4]
 
 
@@ -278,8 +255,7 @@ def test_a_job_that_was_held_is_known_to_be_lost(make: Maker, sent: bytes, call:
         (sent.replace(b"7", b"9"), b"NOT_FOUND\r\n"),
         (b"delete 7\r\n", b"DELETED\r\n"),
     ]
-    with Peer(first, second) as peer:
-        client = make(peer.address, backoff=FAST, name="")
+    with make.to_peer(first, second, backoff=FAST, name="") as client:
         client.features()
         job = client.reserve()
         assert not client.is_lost(job)
@@ -294,12 +270,12 @@ def test_a_job_that_was_held_is_known_to_be_lost(make: Maker, sent: bytes, call:
             other(9)
         assert type(caught.value) is NotFoundError
         client.delete(job)
-        client.close()
 
 
 def test_nobody_is_asked_about_a_lost_job_while_there_is_no_connection(make: Maker) -> None:
-    with Peer([*make.asking_first, (b"reserve\r\n", JOB), (b"delete 1\r\n", CLOSE)]) as peer:
-        client = make(peer.address, backoff=Backoff(attempts=100))
+    with make.to_peer(
+        [*make.asking_first, (b"reserve\r\n", JOB), (b"delete 1\r\n", CLOSE)], backoff=Backoff(attempts=100)
+    ) as client:
         job = client.reserve()
         with pytest.raises(ConnectionLostError):
             client.delete(1)
@@ -310,8 +286,7 @@ def test_nobody_is_asked_about_a_lost_job_while_there_is_no_connection(make: Mak
 
 def test_a_job_that_is_reserved_again_is_not_lost(make: Maker) -> None:
     script: Steps = [*make.asking_first, (b"reserve\r\n", JOB), (b"touch 7\r\n", b"TOUCHED\r\n")]
-    with Peer(script, script) as peer:
-        client = make(peer.address)
+    with make.to_peer(script, script) as client:
         for _ in range(2):
             job = client.reserve()
             client.touch(job)

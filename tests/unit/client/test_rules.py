@@ -15,16 +15,10 @@ from beanpole import (
     UnexpectedReplyError,
     UnsupportedError,
 )
-from tests.unit.client.peer import Maker, Peer
-from tests.unit.client.test_extensions import has
+from tests.unit.client.peer import Maker, has, ok
 
 COMMANDS = ("set-rules", "get-rules", "list-rules", "list-rules.after", "drop-rules")
 SERVED = ("rule.attempts", "rule.backoff", "rule.dead", "rule.jobs-max")
-
-
-def ok(text: bytes) -> bytes:
-    """An answer with a text."""
-    return b"OK %d\r\n%s\r\n" % (len(text), text)
 
 
 def test_rules_are_lines_or_a_dictionary(make: Maker) -> None:
@@ -36,8 +30,7 @@ def test_rules_are_lines_or_a_dictionary(make: Maker) -> None:
         (b"drop-rules mail-*\r\n", b"DROPPED\r\n"),
         (b"drop-rules *\r\n", b"NOT_FOUND\r\n"),
     ]
-    with Peer(script) as peer:
-        client = make(peer.address)
+    with make.to_peer(script) as client:
         client.set_rules("mail", "attempts: 5\nbackoff: 1 factor 2\ndead: m")
         client.set_rules("mail-*", {"attempts": 5, "jobs-max": 1000})
         with pytest.raises(RulesError) as caught:
@@ -46,16 +39,13 @@ def test_rules_are_lines_or_a_dictionary(make: Maker) -> None:
         client.drop_rules("mail-*")
         with pytest.raises(NotFoundError):
             client.drop_rules("*")
-        client.close()
 
 
 def test_a_rule_that_the_server_lacks_is_named_and_none_is_set(make: Maker) -> None:
-    with Peer([has(*COMMANDS, *SERVED)]) as peer:
-        client = make(peer.address)
+    with make.to_peer([has(*COMMANDS, *SERVED)]) as client:
         with pytest.raises(UnsupportedError) as caught:
             client.set_rules("mail", "attempts: 5\nrate: 10/s\n")
         assert caught.value.feature == "rule.rate"
-        client.close()
 
 
 def test_rules_as_the_server_says_them(make: Maker) -> None:
@@ -68,8 +58,7 @@ def test_rules_as_the_server_says_them(make: Maker) -> None:
         (b"list-rules after=mail\r\n", ok(b"---\n- pattern: mail-*\n  attempts: 6\n")),
         (b"list-rules after=mail-*\r\n", ok(b"---\n")),
     ]
-    with Peer(script) as peer:
-        client = make(peer.address)
+    with make.to_peer(script) as client:
         rules = client.get_rules("mail-1")
         assert (rules.pattern, dict(rules)) == ("mail-*", {"attempts": "5", "backoff": "1 factor 3"})
         assert rules.text == "attempts: 5\nbackoff: 1 factor 3\n"
@@ -81,7 +70,6 @@ def test_rules_as_the_server_says_them(make: Maker) -> None:
             ("mail", {"attempts": "5", "dead": "m"}),
             ("mail-*", {"attempts": "6"}),
         ]
-        client.close()
 
 
 @pytest.mark.parametrize("text", [b"---\nattempts: 5\n", b"---\npattern: x\nattempts\n", b"x\n"])
