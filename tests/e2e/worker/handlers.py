@@ -1,5 +1,6 @@
 """Handlers that run in processes: these import them from here."""
 
+import contextlib
 import os
 import signal
 import time
@@ -46,6 +47,14 @@ def in_process(task: Task[str]) -> None:
 
 
 def note_around(task: Task[str], call: Callable[[], object]) -> None:
-    """Middleware that writes the number of its process beside the file of the body."""
-    Path(f"{task.body.partition(' ')[2]}-around").write_text(str(os.getpid()))
+    """Middleware that writes the number of its process beside the file of the body, if it names one."""
+    if path := task.body.partition(" ")[2]:
+        Path(f"{path}-around").write_text(str(os.getpid()))
     call()
+
+
+def is_alive(pid: int) -> bool:
+    """Whether there is a process; one that has ended and was not waited for is none."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False

@@ -5,7 +5,7 @@ The handlers keep a ledger: a file to which each appends what it begins and ends
 
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -93,11 +93,15 @@ class Program:
         """What was logged about an event."""
         return [line for line in log_lines(self.messages) if line["event"].startswith(event)]
 
+    def lines(self, word: str) -> list[tuple[str, int]]:
+        """The bodies of the jobs that handlers have begun, or ended, each with its process."""
+        path = self.folder / "ledger"
+        lines = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+        return [(" ".join(body), int(pid)) for verb, *body, pid in lines if verb == word]
+
     def ledger(self, word: str) -> list[str]:
         """The bodies of the jobs that handlers have begun, or ended."""
-        path = self.folder / "ledger"
-        lines = [line.rstrip().partition(" ") for line in path.read_text().splitlines()] if path.exists() else []
-        return [rest.rpartition(" ")[0] for verb, _, rest in lines if verb == word]
+        return [body for body, _ in self.lines(word)]
 
     def wait_event(self, event: str, count: int = 1) -> None:
         """Waits until something was logged."""
@@ -122,19 +126,15 @@ class Program:
         return self.wait_exit()
 
 
-def command(port: int, *flags: str) -> list[str]:
-    """The command of a worker."""
-    url = f"beanstalk://{HOST}:{port}"
-    return [sys.executable, "-m", "beanpole", "worker", "handlers:worker", "--url", url, *flags]
-
-
 @contextmanager
-def program(folder: Path, port: int, *flags: str) -> Iterator[Program]:
-    """A worker that runs; killed at the end, if it still does."""
+def program(folder: Path, port: int, *flags: str, env: Mapping[str, str] | None = None) -> Iterator[Program]:
+    """A worker that runs, of a server (0: none is named); killed at the end, if it still does."""
     if not (folder / "handlers.py").exists():
         (folder / "handlers.py").write_text(MODULE)
+    url = ["--url", f"beanstalk://{HOST}:{port}"] if port else []
+    command = [sys.executable, "-m", "beanpole", "worker", "handlers:worker", *url, *flags]
     with (folder / "messages").open("ab") as output:
-        popen = forks.Popen(command(port, *flags), cwd=folder, stdout=output, stderr=output, env=environment())
+        popen = forks.Popen(command, cwd=folder, stdout=output, stderr=output, env=environment(env))
     running = Program(popen, folder)
     try:
         yield running

@@ -88,6 +88,7 @@ with transaction.atomic():
 """
 
 
+@pytest.mark.long
 def test_django_puts_after_the_commit_and_a_worker_does_it(shop: Path, beanpole: Server) -> None:
     manage(shop, beanpole, "migrate", "--verbosity", "0")
     assert "No changes" in manage(shop, beanpole, "makemigrations", "--check", "--dry-run")
@@ -165,6 +166,7 @@ def test_fastapi_puts_in_a_request_and_works_beside_it(tmp_path: Path, beanpole:
     assert left + app.messages.count("last.png is") == 1
 
 
+@pytest.mark.long
 def test_the_worker_of_the_fastapi_application_runs_by_itself(tmp_path: Path, beanpole: Server) -> None:
     folder = shutil.copytree(ROOT / "examples" / "fastapi", tmp_path / "fastapi")
     with Client((HOST, beanpole.port)) as client:
@@ -174,6 +176,7 @@ def test_the_worker_of_the_fastapi_application_runs_by_itself(tmp_path: Path, be
         assert worker.stop() == 0
 
 
+@pytest.mark.long
 def test_the_tests_of_the_fastapi_application(tmp_path: Path) -> None:
     folder = shutil.copytree(ROOT / "examples" / "fastapi", tmp_path / "fastapi")
     done = subprocess.run(

@@ -1,6 +1,5 @@
 """``beanpole worker --processes N``: several processes from one command, and another for each that ends."""
 
-import contextlib
 import os
 import signal
 from collections import Counter
@@ -12,6 +11,7 @@ import pytest
 
 from beanpole import Client
 from tests.e2e.process import wait_until
+from tests.e2e.worker.handlers import is_alive
 from tests.e2e.worker.program import MODULE, Program, program
 from tests.servers import HOST, START_TIMEOUT_S, Server
 
@@ -26,13 +26,6 @@ def client(beanpole: Server) -> Iterator[Client[str]]:
 def pids(worker: Program) -> set[int]:
     """The processes that the worker has started and that have not ended."""
     return {int(pid) for pid in Path(f"/proc/{worker.popen.pid}/task/{worker.popen.pid}/children").read_text().split()}
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process runs; one that nobody has waited for yet does not."""
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
 
 
 def wait_waiting(client: Client[str], tube: str, count: int) -> None:
@@ -51,15 +44,14 @@ def test_jobs_are_done_in_several_processes(beanpole: Server, client: Client[str
         for _ in range(6):
             client.put("sleep 1", tube="loop")
         worker.wait_ledger("end", 6)
-        assert {int(line.split()[-1]) for line in (tmp_path / "ledger").read_text().splitlines()} == pids(worker)
+        assert {pid for _, pid in worker.lines("end")} == pids(worker)
         assert len(pids(worker)) == 3
         assert worker.stop() == 0
     assert len(worker.events("worker stopped")) == 3
     assert client.stats().current_jobs_ready == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("whom", ["the parent", "all"])
+@pytest.mark.parametrize(("number", "whom"), [(signal.SIGTERM, "the parent"), (signal.SIGINT, "all")])
 def test_a_signal_lets_the_handlers_of_all_finish(
     beanpole: Server, client: Client[str], tmp_path: Path, number: int, whom: str
 ) -> None:
@@ -124,18 +116,6 @@ def test_a_process_that_was_stopped_is_replaced_at_once(beanpole: Server, client
         assert worker.stop() == 0
 
 
-def test_a_process_that_a_signal_without_a_name_ends_is_replaced(
-    beanpole: Server, client: Client[str], tmp_path: Path
-) -> None:
-    with program(tmp_path, beanpole.port, "--processes", "2", "--concurrency", "1") as worker:
-        wait_waiting(client, "loop", 2)
-        os.kill(min(pids(worker)), signal.SIGRTMIN + 6)
-        worker.wait_event("worker started", 3)
-        (line,) = worker.events("worker process failed")
-        assert line["signal"] == f"signal {signal.SIGRTMIN + 6}"
-        assert worker.stop() == 0
-
-
 @pytest.mark.parametrize("flags", [(), ("--processes", "2")])
 def test_each_process_is_replaced_after_so_many_jobs(
     beanpole: Server, client: Client[str], tmp_path: Path, flags: tuple[str, ...]
@@ -148,8 +128,7 @@ def test_each_process_is_replaced_after_so_many_jobs(
         assert {(line["code"], line["in_s"]) for line in worker.events("worker process ended")} == {(0, 0)}
         assert worker.stop() == 0
         assert sorted(worker.ledger("end"), key=int) == bodies
-        by_process = Counter(line.split()[-1] for line in (tmp_path / "ledger").read_text().splitlines())
-    assert max(by_process.values()) == 2 * 5, "a line for the begin of each, and one for its end"
+    assert max(Counter(pid for _, pid in worker.lines("begin")).values()) == 5
 
 
 def test_pauses_grow_when_a_process_can_not_start_any_more(beanpole: Server, tmp_path: Path) -> None:

@@ -1,22 +1,25 @@
 """Handlers in processes: one that dies fails its job and nothing else."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from beanpole.testing import FakeServer
 from tests.e2e.process import wait_until
-from tests.e2e.worker.conftest import Shop
-from tests.e2e.worker.handlers import in_process
-
-pytestmark = pytest.mark.parametrize("server", ["beanpole"], indirect=True)  # which one it is does not matter here
+from tests.e2e.worker.handlers import in_process, is_alive, note_around
+from tests.unit.worker.conftest import Shop
 
 
-def is_alive(pid: int) -> bool:
-    """Whether there is a process; one that has ended and was not waited for is none."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+@pytest.fixture
+def shop() -> Iterator[Shop]:
+    """A worker's server and tube."""
+    with FakeServer(extensions=True) as server:
+        made = Shop(server)
+        with made.client:
+            made.client.connect()
+            yield made
+        made.check_events()
 
 
 def pid_in(file: Path) -> int:
@@ -24,33 +27,26 @@ def pid_in(file: Path) -> int:
     return int(file.read_text() or 0) if file.exists() else 0
 
 
-@pytest.mark.parametrize(
-    ("body", "error"),
-    [
-        ("raise", "ValueError: as the body says"),
-        ("raise-private", "RuntimeError: PrivateError: as the body says"),
-        ("die", "HandlerDiedError: the process of the handler ended with exit code -9"),
-        ("exit", "HandlerDiedError: the process of the handler ended with exit code 7"),
-    ],
-)
-def test_a_process_that_fails_fails_only_its_job(shop: Shop, body: str, error: str) -> None:
+def test_a_process_that_fails_fails_only_its_job(shop: Shop, tmp_path: Path) -> None:
+    """What it raises on purpose counts; a signal to the group, or a fork that returns twice, is no failure."""
     worker = shop.worker(1)
     worker.handler(shop.tube, process=True, backoff=lambda _: 60)(in_process)
-    shop.client.put_many([body, "do", "do"])
+    worker.middleware(note_around)
+    bodies = ["raise", "raise-private", "die", "exit", "retry", "bury", "terminate", "interrupt", "fork"]
+    ids = dict(zip(bodies, shop.client.put_many([*bodies]), strict=True))
+    shop.client.put(f"do {tmp_path / 'pid'}")
     with shop.open(worker):
-        wait_until(lambda: worker.counters.done == 2, "the others are done")
-        shop.wait_tube(delayed=1)
-    assert [line["error"] for line in shop.events("job failed")] == [error]
-
-
-def test_what_a_process_raises_on_purpose_counts(shop: Shop) -> None:
-    worker = shop.worker(1)
-    worker.handler(shop.tube, process=True)(in_process)
-    shop.client.put_many(["retry", "bury"])
-    with shop.open(worker):
-        shop.wait_tube(delayed=1, buried=1)
-    assert shop.client.stats_job(shop.client.peek_delayed().id).delay == 70
-    assert shop.events("job buried")[0]["reason"] == "as the body says"
+        wait_until(lambda: worker.counters.done == 4, "the others are done")
+    assert {line["id"]: line["error"] for line in shop.events("job failed")} == {
+        ids["raise"]: "ValueError: as the body says",
+        ids["raise-private"]: "RuntimeError: PrivateError: as the body says",
+        ids["die"]: "HandlerDiedError: the process of the handler ended with exit code -9",
+        ids["exit"]: "HandlerDiedError: the process of the handler ended with exit code 7",
+    }
+    assert {job.id: job.delay for job in shop.server.jobs(state="delayed")}[ids["retry"]] == 70
+    assert [(line["id"], line["reason"]) for line in shop.events("job buried")] == [(ids["bury"], "as the body says")]
+    assert worker.counters.reserved == len(bodies) + 1
+    assert (tmp_path / "pid").read_text() == (tmp_path / "pid-around").read_text(), "middleware runs in the process"
 
 
 def test_the_traceback_of_a_process_is_in_the_log(shop: Shop) -> None:
@@ -58,7 +54,7 @@ def test_the_traceback_of_a_process_is_in_the_log(shop: Shop) -> None:
     worker.handler(shop.tube, process=True, max_attempts=1)(in_process)
     shop.client.put("raise")
     with shop.open(worker):
-        shop.wait_tube(buried=1)
+        wait_until(lambda: shop.events("job dead"), "logged")
     note = str(shop.events("job dead")[0]["exc_info"][1].__notes__)
     assert "in process" in note
     assert "handlers.py" in note
@@ -84,21 +80,3 @@ def test_a_process_ends_with_the_worker(shop: Shop, tmp_path: Path) -> None:
         pids = [pid_in(tmp_path / name) for name in ("idle", "busy")]
     wait_until(lambda: not any(map(is_alive, pids)), "both are gone")
     assert shop.tube_is(ready=1)
-
-
-def test_signals_to_the_group_do_not_end_a_process(shop: Shop) -> None:
-    """When systemd or a terminal tells every process to stop, handlers still have the time of grace."""
-    worker = shop.worker(1)
-    worker.handler(shop.tube, process=True)(in_process)
-    shop.client.put_many(["terminate", "interrupt"])
-    with shop.open(worker):
-        wait_until(lambda: worker.counters.done == 2, "both are done")
-
-
-def test_a_handler_that_forks_and_returns_twice_is_done_once(shop: Shop) -> None:
-    worker = shop.worker(1)
-    worker.handler(shop.tube, process=True)(in_process)
-    shop.client.put_many(["fork", "do"])
-    with shop.open(worker):
-        wait_until(lambda: worker.counters.done == 2, "both are done")
-    assert worker.counters.reserved == 2

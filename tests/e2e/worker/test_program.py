@@ -3,7 +3,6 @@
 import contextlib
 import random
 import signal
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -12,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from beanpole import Client, ConnectionLostError
+from tests import forks
 from tests.e2e.process import environment, serving, wait_until
-from tests.e2e.worker.program import MODULE, Program, program
-from tests.servers import HOST, START_TIMEOUT_S, STOP_TIMEOUT_S, Server, kept_port
+from tests.e2e.worker.handlers import is_alive
+from tests.e2e.worker.program import MODULE, program
+from tests.servers import HOST, START_TIMEOUT_S, STOP_TIMEOUT_S, Server, beanstalkd_server, kept_port
 
 TUBES = ("loop", "thread", "process")
 
@@ -26,56 +27,38 @@ def client(beanpole: Server) -> Iterator[Client[str]]:
         yield made
 
 
-# --- Signals ----------------------------------------------------------------------------------------------------------
+# --- Signals and deaths -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_an_idle_worker(beanpole: Server, tmp_path: Path, number: int) -> None:
+def test_a_signal_lets_handlers_finish(beanpole: Server, client: Client[str], tmp_path: Path) -> None:
+    for tube in TUBES:
+        client.put("sleep 0.7", tube=tube)
     with program(tmp_path, beanpole.port) as worker:
-        worker.wait_event("worker started")
-        worker.signal(number)
-        assert worker.wait_exit() == 0
-        assert worker.events("worker stopped")
-
-
-@pytest.mark.parametrize("tube", TUBES)
-def test_a_signal_lets_a_handler_finish(beanpole: Server, client: Client[str], tmp_path: Path, tube: str) -> None:
-    client.put("sleep 0.7", tube=tube)
-    with program(tmp_path, beanpole.port) as worker:
-        worker.wait_ledger("begin")
+        worker.wait_ledger("begin", 3)
         assert worker.stop() == 0
-        assert worker.ledger("end") == ["sleep 0.7"]
-    assert client.stats_tube(tube).total_jobs == 1
+        assert worker.ledger("end") == ["sleep 0.7"] * 3
+    assert client.stats().total_jobs == 3
     assert client.stats().current_jobs_ready == 0
 
 
-@pytest.mark.parametrize("tube", TUBES)
-def test_a_handler_that_hangs_is_left_behind(beanpole: Server, client: Client[str], tmp_path: Path, tube: str) -> None:
-    id = client.put("sleep 100", tube=tube, priority=5)
+def test_handlers_that_hang_are_left_behind(beanpole: Server, client: Client[str], tmp_path: Path) -> None:
+    ids = [client.put("sleep 100", tube=tube, priority=5) for tube in TUBES]
     with program(tmp_path, beanpole.port, "--grace", "0.2") as worker:
-        worker.wait_ledger("begin")
+        worker.wait_ledger("begin", 3)
         assert worker.stop() == 0
-        assert [line["id"] for line in worker.events("job released")] == [id]
-    stats = client.stats_job(id)
-    assert (stats.state, stats.pri, stats.releases) == ("ready", 5, 1)
+        assert sorted(line["id"] for line in worker.events("job released")) == ids
+    for id in ids:
+        stats = client.stats_job(id)
+        assert (stats.state, stats.pri, stats.releases) == ("ready", 5, 1)
 
 
-@pytest.mark.parametrize("log_format", ["console", "json"])
-def test_a_worker_says_at_once_for_whom_it_waits(
-    beanpole: Server, client: Client[str], tmp_path: Path, log_format: str
-) -> None:
+def test_a_worker_says_at_once_for_whom_it_waits(beanpole: Server, client: Client[str], tmp_path: Path) -> None:
     id = client.put("sleep 100", tube="thread")
-    with program(tmp_path, beanpole.port, "--grace", "6", "--log-format", log_format) as worker:
+    with program(tmp_path, beanpole.port, "--grace", "6", "--log-format", "console") as worker:
         worker.wait_ledger("begin")
         worker.signal(signal.SIGTERM)
         sentence = f"stopping: 1 job running ({id} of thread), up to 6 s; signal again to end now\n"
-        if log_format == "console":
-            wait_until(lambda: sentence in worker.messages, "it says so")
-        else:
-            worker.wait_event("stopping")
-            [line] = worker.events("stopping")
-            said = [line[name] for name in ("running", "jobs", "grace_s", "why")]
-            assert said == [1, [f"{id} of thread"], 6, "signal"]
+        wait_until(lambda: sentence in worker.messages, "it says so")
         assert worker.popen.poll() is None, "it waits"
         worker.signal(signal.SIGTERM)
         assert worker.wait_exit() == 128 + signal.SIGTERM
@@ -95,81 +78,60 @@ def test_a_worker_whose_slots_all_hang_ends_with_an_exit_code(
         assert worker.events("worker stopped")
 
 
-@pytest.mark.parametrize(("tube", "number"), [("thread", signal.SIGTERM), ("blocking", signal.SIGINT)])
-def test_a_second_signal_ends_the_worker_at_once(
-    beanpole: Server, client: Client[str], tmp_path: Path, tube: str, number: int
+def test_a_second_signal_ends_a_worker_whose_loop_is_blocked(
+    beanpole: Server, client: Client[str], tmp_path: Path
 ) -> None:
-    """Even if a handler blocks the loop."""
-    id = client.put("sleep 100", tube=tube)
+    id = client.put("sleep 100", tube="blocking")
     with program(tmp_path, beanpole.port) as worker:
         worker.wait_ledger("begin")
-        worker.signal(number)
-        if tube != "blocking":
-            wait_until(lambda: client.stats_tube(tube).current_waiting == 0, "it reserves no more")
 
         def is_over() -> bool:
-            worker.signal(number)  # again and again: two that come at the same moment are one
+            worker.signal(signal.SIGINT)  # again and again: two that come at the same moment are one
             return worker.popen.poll() is not None
 
         wait_until(is_over, "the end")
-        assert worker.wait_exit() == 128 + number
+        assert worker.wait_exit() == 128 + signal.SIGINT
     wait_until(lambda: client.stats_job(id).state == "ready", "the server gives the job to others")
 
 
-# --- Deaths -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("tube", TUBES)
-def test_a_worker_that_is_killed_gives_its_jobs_back(
-    beanpole: Server, client: Client[str], tmp_path: Path, tube: str
-) -> None:
-    client.put("sleep 100", tube=tube)
+def test_a_worker_that_is_killed_gives_its_jobs_back(beanpole: Server, client: Client[str], tmp_path: Path) -> None:
+    for tube in TUBES:
+        client.put("sleep 100", tube=tube)
     with program(tmp_path, beanpole.port) as worker:
-        worker.wait_ledger("begin")
+        worker.wait_ledger("begin", 3)
         worker.signal(signal.SIGKILL)
         worker.wait_exit()
-    pid = int((tmp_path / "ledger").read_text().split()[-1])
-    wait_until(lambda: not is_alive(pid), "what ran the handler is dead as well")
-    wait_until(lambda: client.stats_tube(tube).current_jobs_ready == 1, "the job is ready")
+        pids = {pid for _, pid in worker.lines("begin")}
+    assert len(pids) == 2
+    wait_until(lambda: not any(map(is_alive, pids)), "what ran the handlers is dead as well")
+    wait_until(lambda: client.stats().current_jobs_ready == 3, "the jobs are ready")
 
 
-def is_alive(pid: int) -> bool:
-    """Whether a process runs; one that nobody has waited for yet does not."""
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
-
-
-def test_a_job_that_kills_its_worker_is_buried_in_the_end(
-    beanpole: Server, client: Client[str], tmp_path: Path
-) -> None:
-    (tmp_path / "handlers.py").write_text(MODULE.replace("task.attempt == 1", "True") + "\nworker.concurrency = 1\n")
-    id = client.put("kill", tube="thread")
-    for _ in range(5):
-        with program(tmp_path, beanpole.port) as worker:
-            assert worker.popen.wait(START_TIMEOUT_S) == -signal.SIGKILL
+def test_handlers_that_fork_do_not_make_two_workers(beanpole: Server, client: Client[str], tmp_path: Path) -> None:
+    for tube in TUBES:
+        client.put("fork", tube=tube)
+        client.put("after", tube=tube)
     with program(tmp_path, beanpole.port) as worker:
-        worker.wait_event("job dead")
+        worker.wait_ledger("end", 6)
         assert worker.stop() == 0
-    assert client.stats_job(id).state == "buried"
-    assert len(worker.ledger("begin")) == 5
-
-
-@pytest.mark.parametrize("tube", TUBES)
-def test_a_handler_that_forks_does_not_make_two_workers(
-    beanpole: Server, client: Client[str], tmp_path: Path, tube: str
-) -> None:
-    client.put("fork", tube=tube)
-    client.put("after", tube=tube)
-    with program(tmp_path, beanpole.port) as worker:
-        worker.wait_ledger("end", 2)
-        assert worker.stop() == 0
-        assert sorted(worker.ledger("begin")) == ["after", "fork"]
-        assert worker.events("worker stopped")[0]["done"] == 2
-    assert len(worker.events("worker stopped")) == 1
+        assert sorted(worker.ledger("begin")) == ["after"] * 3 + ["fork"] * 3
+    assert [line["done"] for line in worker.events("worker stopped")] == [6]
 
 
 # --- Servers that come and go -----------------------------------------------------------------------------------------
+
+
+def test_a_worker_of_beanstalkd(tmp_path: Path) -> None:
+    with beanstalkd_server() as server, Client((HOST, server.port)) as client:
+        for body, tube in (("one", "loop"), ("fail", "thread"), ("two", "process")):
+            client.put(body, tube=tube)
+        id = client.put("sleep 100", tube="loop")
+        with program(tmp_path, server.port, "--grace", "0.2") as worker:
+            worker.wait_ledger("end", 3)
+            worker.wait_ledger("begin", 5)
+            assert worker.stop() == 0
+        assert client.stats().cmd_delete == 3
+        assert client.stats_job(id).state == "ready"
 
 
 def test_a_worker_waits_for_its_server(tmp_path: Path) -> None:
@@ -186,26 +148,6 @@ def test_a_worker_waits_for_its_server(tmp_path: Path) -> None:
 def logged(folder: Path, port: int) -> tuple[str, ...]:
     """The flags of a server that keeps its jobs in a folder, on a port that it has again after its death."""
     return ("-b", str(folder / "data"), "-l", HOST, "-p", str(port))
-
-
-def test_a_server_that_starts_again_loses_no_job(tmp_path: Path) -> None:
-    """Nor does the worker delete what it began before: that is done again."""
-    with kept_port() as port, serving(*logged(tmp_path, port), listen=False) as server:
-        with Client((HOST, port)) as client:
-            client.put("sleep 3", tube="thread", ttr=2)
-            client.put("sleep 3", tube="loop", ttr=2)
-        with program(tmp_path, port) as worker:
-            worker.wait_ledger("begin", 2)
-            server.signal(signal.SIGKILL)
-            server.wait_exit()
-            with serving(*logged(tmp_path, port), listen=False), Client((HOST, port)) as client:
-                wait_until(lambda: client.stats().cmd_delete == 2, "both are done")
-                assert client.stats().current_jobs_reserved == 0
-            assert worker.stop() == 0
-            assert worker.events("worker stopped")[0]["done"] == 2
-    assert len(worker.events("job lost")) == 2
-    assert len(worker.ledger("begin")) == 4
-    assert 2 <= len(worker.ledger("end")) <= 3  # the thread could not be stopped
 
 
 def test_a_server_that_forgot_its_jobs_keeps_those_that_have_their_ids_now(tmp_path: Path) -> None:
@@ -231,19 +173,19 @@ def test_a_server_that_forgot_its_jobs_keeps_those_that_have_their_ids_now(tmp_p
 def test_no_job_is_lost_while_workers_and_servers_are_killed(tmp_path: Path) -> None:
     """Each job is done, and only what a death interrupted is done again."""
     chance = random.Random(1)
-    bodies = [f"{chance.choice(('do', 'fail', 'sleep 0.01'))} {number}" for number in range(400)]
+    bodies = [f"{chance.choice(('do', 'fail', 'sleep 0.01'))} {number}" for number in range(240)]
     bodies = [body.replace("sleep 0.01 ", "sleep 0.0") for body in bodies]
     deaths = 0
     with kept_port() as port, contextlib.ExitStack() as servers:
         server = servers.enter_context(serving(*logged(tmp_path, port), listen=False))
-        rounds = [bodies[start : start + 80] for start in range(0, 400, 80)]
-        for some in rounds[:4]:
+        rounds = [bodies[start : start + 80] for start in range(0, 240, 80)]
+        for some in rounds[:2]:
             put(port, some)  # so that there is work to be killed at, however late that is noticed
             with program(tmp_path, port) as worker, program(tmp_path, port):
                 count = len(worker.ledger("end"))
                 wait_until(lambda count=count: len(worker.ledger("end")) >= count + 40, "they work")  # type: ignore[misc]
             deaths += 2
-        put(port, rounds[4])
+        put(port, rounds[2])
         with program(tmp_path, port) as worker:
             count = len(worker.ledger("end"))
             wait_until(lambda: len(worker.ledger("end")) >= count + 20, "it works")
@@ -279,14 +221,6 @@ def is_empty(port: int) -> bool:
 # --- The command line -------------------------------------------------------------------------------------------------
 
 
-def run(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """What the command does with some arguments."""
-    command = [sys.executable, "-m", "beanpole", "worker", *arguments]
-    return subprocess.run(
-        command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=STOP_TIMEOUT_S, check=False
-    )
-
-
 @pytest.mark.parametrize(
     ("target", "code", "sentence"),
     [
@@ -303,7 +237,10 @@ def test_what_is_no_worker_is_one_clear_error(tmp_path: Path, target: str, code:
     (tmp_path / "handlers.py").write_text(MODULE)
     (tmp_path / "empty.py").write_text("from beanpole import Worker\nworker = Worker()\n")
     (tmp_path / "broken.py").write_text("import a_module_that_is_not_there\n")
-    done = run(tmp_path, target)
+    command = [sys.executable, "-m", "beanpole", "worker", target]
+    done = forks.run(
+        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=STOP_TIMEOUT_S, check=False
+    )
     assert done.returncode == code
     assert sentence in done.stderr.splitlines()[-1]
     assert ("Traceback" in done.stderr) == (code == 1)
@@ -331,24 +268,26 @@ def test_reload_starts_a_worker_again_when_a_file_changes(
         assert len(worker.events("worker stopped")) == 2
 
 
-def test_settings_come_from_flags_and_the_environment(beanpole: Server, tmp_path: Path) -> None:
-    (tmp_path / "handlers.py").write_text(MODULE)
+def test_settings_come_from_flags_the_code_and_the_environment(
+    beanpole: Server, client: Client[str], tmp_path: Path
+) -> None:
     url = f"beanstalk://{HOST}:{beanpole.port}"
-    command = [sys.executable, "-m", "beanpole", "worker", "handlers:worker", "-c", "7", "-V"]
-    with (tmp_path / "messages").open("wb") as output:
-        popen = subprocess.Popen(command, cwd=tmp_path, stderr=output, env=environment({"BEANPOLE_URL": url}))
-    worker = Program(popen, tmp_path)
-    try:
+    with program(tmp_path, 0, "-c", "7", "-V", env={"BEANPOLE_URL": url}) as worker:
         worker.wait_event("worker started")
         (line,) = worker.events("worker started")
         assert (line["server"], line["concurrency"]) == (url, 7)
-        with Client((HOST, beanpole.port)) as client:
-            client.put("x", tube="loop")
+        client.put("x", tube="loop")
         worker.wait_event("job done")
         assert worker.stop() == 0
-    finally:
-        popen.kill()
-        popen.wait()
+    (tmp_path / "handlers.py").write_text(MODULE.replace("Worker(", f"Worker('{HOST}:{beanpole.port}', "))
+    with program(tmp_path, 0, env={"BEANPOLE_URL": "unix:/nowhere"}) as by_code:
+        by_code.wait_event("worker started", 2)
+        assert by_code.stop() == 0
+    (tmp_path / "handlers.py").write_text(MODULE.replace("Worker(", "Worker('unix:/nowhere', "))
+    with program(tmp_path, beanpole.port) as by_flag:
+        by_flag.wait_event("worker started", 3)
+        assert by_flag.stop() == 0
+        assert {line["server"] for line in by_flag.events("worker started")} == {url}
 
 
 CLIENTS = """
@@ -378,24 +317,3 @@ def test_clients_of_handlers_use_the_server_of_the_flag(beanpole: Server, client
         wait_until(lambda: client.stats().cmd_delete == 2, "both are done", START_TIMEOUT_S)
         assert worker.stop() == 0
     assert client.stats_tube("others").current_jobs_ready == 2
-
-
-def test_the_address_of_the_code_beats_the_variable_and_the_flag_beats_both(beanpole: Server, tmp_path: Path) -> None:
-    (tmp_path / "handlers.py").write_text(MODULE.replace("Worker(", f"Worker('{HOST}:{beanpole.port}', "))
-    with (tmp_path / "messages").open("wb") as output:
-        command = [sys.executable, "-m", "beanpole", "worker", "handlers:worker"]
-        given = environment({"BEANPOLE_URL": "unix:/nowhere"})
-        popen = subprocess.Popen(command, cwd=tmp_path, stderr=output, env=given)
-    by_code = Program(popen, tmp_path)
-    try:
-        by_code.wait_event("worker started")
-        assert by_code.events("worker started")[0]["server"] == f"beanstalk://{HOST}:{beanpole.port}"
-        assert by_code.stop() == 0
-    finally:
-        popen.kill()
-        popen.wait()
-    (tmp_path / "handlers.py").write_text(MODULE.replace("Worker(", "Worker('unix:/nowhere', "))
-    with program(tmp_path, beanpole.port) as by_flag:
-        by_flag.wait_event("worker started", 2)
-        assert by_flag.events("worker started")[1]["server"] == f"beanstalk://{HOST}:{beanpole.port}"
-        assert by_flag.stop() == 0

@@ -205,3 +205,20 @@ def test_a_body_that_cannot_be_decoded_is_buried_unseen() -> None:
         worker.after(lambda *_: worker.stop())
         asyncio.run(asyncio.wait_for(worker.serve(), 20))
     assert worker.counters.buried == 1
+
+
+def test_a_job_that_is_lost_before_it_began_is_left_alone() -> None:
+    """Its TTR ran out while a handler blocked the loop, and nobody read the answer to the reserve."""
+    workers: list[Worker] = []
+
+    def stop() -> bytes:
+        workers[0].stop()
+        return b""
+
+    lost = [(RESERVE, COUNTED), (b"touch 7\r\n", b"NOT_FOUND\r\n")]
+    end = [(RESERVE, stop), (CANCEL, b"TIMED_OUT\r\nCANCELLED\r\n")]
+    with Peer([(HELLO, GREETED_CANCELLING), *lost, *end]) as peer:
+        workers.append(Worker(peer.address, 1))
+        workers[0].handler("emails")(failing(AssertionError("it was called")))
+        asyncio.run(asyncio.wait_for(workers[0].serve(), 20))
+    assert (workers[0].counters.failed, workers[0].counters.lost) == (0, 1)

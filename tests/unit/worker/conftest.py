@@ -1,30 +1,29 @@
-"""Workers in a thread of the test, against both servers; each test works in a tube of its own."""
+"""Workers in a thread of the test, against a server in the test's process, whose time the test moves."""
 
 import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import count
 from typing import Any
 
 import pytest
 import structlog
 
 from beanpole import Client, Worker
+from beanpole.testing import FakeServer
 from beanpole.worker.events import EVENTS
 from tests.e2e.process import wait_until
-from tests.servers import HOST, REPLY_TIMEOUT_S, Server, beanpole_server, beanstalkd_server
-
-numbers = count()
+from tests.servers import REPLY_TIMEOUT_S
 
 
 class Shop:
     """A worker, a client that puts jobs into its tube, and what the worker has logged."""
 
-    def __init__(self, server: Server, tube: str) -> None:
+    tube = "t"
+
+    def __init__(self, server: FakeServer) -> None:
         self.server = server
-        self.tube = tube
-        self.client = Client((HOST, server.port), use=tube, watch=tube)
+        self.client = Client(server.url, use=self.tube, watch=self.tube)
         self._capture = structlog.testing.LogCapture()
         self._logger = structlog.wrap_logger(None, processors=[self._capture])
 
@@ -39,7 +38,7 @@ class Shop:
     def worker(self, concurrency: int = 2, **options: object) -> Worker:
         """A worker that does not serve yet."""
         given: dict[str, Any] = {"grace": 10.0, "logger": self._logger} | options
-        return Worker((HOST, self.server.port), concurrency, **given)
+        return Worker(self.server.url, concurrency, **given)
 
     @contextmanager
     def open(self, worker: Worker) -> Iterator[None]:
@@ -59,26 +58,30 @@ class Shop:
 
     def tube_is(self, **counts: int) -> bool:
         """Whether so many jobs of the tube are in some states, and none in the others."""
-        stats = self.client.stats_tube(self.tube)
-        states = ("ready", "reserved", "delayed", "buried")
-        return all(stats[f"current-jobs-{state}"] == counts.get(state, 0) for state in states)
+        states = [job.state for job in self.server.jobs(self.tube)]
+        return all(states.count(state) == counts.get(state, 0) for state in ("ready", "reserved", "delayed", "buried"))
 
     def wait_tube(self, **counts: int) -> None:
         """Waits until so many jobs of the tube are in some states, and none in the others."""
         wait_until(lambda: self.tube_is(**counts), f"{counts or 'nothing'} in the tube")
 
+    def wait_waiting(self, count: int) -> None:
+        """Waits until so many slots wait for a job."""
+        wait_until(lambda: self.client.stats().current_waiting == count, f"{count} wait")
 
-@pytest.fixture(scope="module", params=["beanpole", "beanstalkd"])
-def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A server that the tests of a file share."""
-    with beanpole_server() if request.param == "beanpole" else beanstalkd_server() as running:
+
+@pytest.fixture(params=["beanpole", "beanstalkd"])
+def server(request: pytest.FixtureRequest) -> Iterator[FakeServer]:
+    """A server that has our extensions, and one that has none."""
+    with FakeServer(extensions=request.param == "beanpole", patience=0.1) as running:
         yield running
 
 
 @pytest.fixture
-def shop(server: Server) -> Iterator[Shop]:
-    """A tube of the test's own."""
-    made = Shop(server, f"t{next(numbers)}")
+def shop(server: FakeServer) -> Iterator[Shop]:
+    """A worker's server and tube."""
+    made = Shop(server)
     with made.client:
+        made.client.connect()
         yield made
     made.check_events()

@@ -2,16 +2,24 @@
 
 import threading
 from collections.abc import Awaitable, Callable
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-from beanpole import Dead, Task
+from beanpole import Dead, Task, Worker
 from tests.e2e.process import wait_until
-from tests.e2e.worker.conftest import Shop
-from tests.e2e.worker.handlers import in_process, note_around
+from tests.unit.worker.conftest import Shop
 
 pytestmark = pytest.mark.parametrize("server", ["beanpole"], indirect=True)  # which one it is does not matter here
+
+Call = Callable[[], Any]
+
+
+def done(shop: Shop, worker: Worker, *bodies: str) -> None:
+    """Lets a worker do some jobs."""
+    shop.client.put_many(bodies or ["x"])
+    with shop.open(worker):
+        wait_until(lambda: worker.counters.done + worker.counters.buried == len(bodies or "x"), "done, or dead")
 
 
 def test_the_first_is_the_outermost_and_each_has_the_thread_of_the_handler(shop: Shop) -> None:
@@ -19,8 +27,8 @@ def test_the_first_is_the_outermost_and_each_has_the_thread_of_the_handler(shop:
     threads: set[int] = set()
     worker = shop.worker(1)
 
-    def named(name: str) -> Callable[[Task[str], Callable[[], object]], None]:
-        def middleware(task: Task[str], call: Callable[[], object]) -> None:
+    def named(name: str) -> Callable[[Task[str], Call], None]:
+        def middleware(task: Task[str], call: Call) -> None:
             threads.add(threading.get_ident())
             calls.append(f"{name} {task.body}")
             call()
@@ -41,9 +49,7 @@ def test_the_first_is_the_outermost_and_each_has_the_thread_of_the_handler(shop:
         threads.add(threading.get_ident())
         calls.append("work")
 
-    shop.client.put("x")
-    with shop.open(worker):
-        wait_until(lambda: worker.counters.done, "done")
+    done(shop, worker)
     assert calls == ["outer x", "inner x", "work", "inner ends", "outer ends"]
     assert len(threads) == 1
     assert threads != {threading.main_thread().ident}
@@ -54,7 +60,7 @@ def test_coroutine_functions_are_around_coroutine_handlers(shop: Shop) -> None:
     worker = shop.worker(1)
 
     @worker.middleware
-    def elsewhere(_: Task[str], call: Callable[[], object]) -> None:
+    def elsewhere(_: Task[str], call: Call) -> None:
         calls.append("plain")
         call()
 
@@ -67,9 +73,7 @@ def test_coroutine_functions_are_around_coroutine_handlers(shop: Shop) -> None:
     async def work(_: Task[str]) -> str:
         return "worked"
 
-    shop.client.put("x")
-    with shop.open(worker):
-        wait_until(lambda: worker.counters.done, "done")
+    done(shop, worker)
     assert calls == ["begin", "worked"]
 
 
@@ -77,7 +81,7 @@ def test_what_it_raises_counts_as_raised_by_the_handler(shop: Shop) -> None:
     worker = shop.worker(1)
 
     @worker.middleware
-    def translate(_: Task[str], call: Callable[[], object]) -> None:
+    def translate(_: Task[str], call: Call) -> None:
         try:
             call()
         except KeyError as error:
@@ -87,54 +91,36 @@ def test_what_it_raises_counts_as_raised_by_the_handler(shop: Shop) -> None:
     def fail(_: Task[str]) -> None:
         raise KeyError(7)
 
-    shop.client.put("x")
-    with shop.open(worker):
-        shop.wait_tube(buried=1)
-        wait_until(lambda: shop.events("job dead"), "logged")
+    done(shop, worker)
     [line] = shop.events("job dead")
     assert line["reason"] == "no such customer"
     assert line["exc_info"][0] is KeyError
 
 
-def test_what_is_called_but_not_awaited_is_not_done(shop: Shop) -> None:
+@pytest.mark.parametrize(
+    ("raised", "name", "said"),
+    [
+        (None, "error", "forgetful calls what it does not await"),
+        (Dead("not today"), "reason", "not today"),  # an error of its own says more
+    ],
+)
+def test_what_is_called_but_not_awaited_is_not_done(shop: Shop, raised: Exception | None, name: str, said: str) -> None:
     worker = shop.worker(1)
     began: list[str] = []
 
     @worker.middleware
     async def forgetful(_: Task[str], call: Callable[[], Awaitable[object]]) -> None:
         call()  # that is the mistake
+        if raised is not None:
+            raise raised
 
     @worker.handler(shop.tube, max_attempts=1)
     async def work(task: Task[str]) -> None:
         began.append(task.body)
 
-    shop.client.put("x")
-    with shop.open(worker):
-        shop.wait_tube(buried=1)
-        wait_until(lambda: shop.events("job dead"), "logged")
-    assert shop.events("job dead")[0]["error"].endswith("forgetful calls what it does not await")
+    done(shop, worker)
+    assert shop.events("job dead")[0][name].endswith(said)
     assert not began
-
-
-def test_an_error_of_a_middleware_counts_though_it_has_not_awaited(shop: Shop) -> None:
-    worker = shop.worker(1)
-
-    @worker.middleware
-    async def picky(task: Task[str], call: Callable[[], Awaitable[object]]) -> None:
-        rest = call()
-        if task.body == "x":
-            raise Dead("not today")
-        await rest
-
-    @worker.handler(shop.tube)
-    async def work(_: Task[str]) -> None:
-        pass
-
-    shop.client.put("x")
-    with shop.open(worker):
-        shop.wait_tube(buried=1)
-        wait_until(lambda: shop.events("job dead"), "logged")
-    assert shop.events("job dead")[0]["reason"] == "not today"
 
 
 def test_one_that_does_not_call_has_done_the_job(shop: Shop) -> None:
@@ -143,21 +129,9 @@ def test_one_that_does_not_call_has_done_the_job(shop: Shop) -> None:
     worker.handler(shop.tube)(lambda task: began.append(task.body))
 
     @worker.middleware
-    def skip(task: Task[str], call: Callable[[], object]) -> None:
+    def skip(task: Task[str], call: Call) -> None:
         if task.body != "again":
             call()
 
-    shop.client.put_many(["x", "again"])
-    with shop.open(worker):
-        wait_until(lambda: worker.counters.done == 2, "done")
+    done(shop, worker, "x", "again")
     assert began == ["x"]
-
-
-def test_a_handler_in_a_process_has_its_middleware_there(shop: Shop, tmp_path: Path) -> None:
-    worker = shop.worker(1)
-    worker.handler(shop.tube, process=True)(in_process)
-    worker.middleware(note_around)
-    shop.client.put(f"do {tmp_path / 'pid'}")
-    with shop.open(worker):
-        wait_until(lambda: worker.counters.done, "done")
-    assert (tmp_path / "pid").read_text() == (tmp_path / "pid-around").read_text()

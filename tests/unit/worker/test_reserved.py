@@ -1,50 +1,38 @@
-"""A job stays reserved while its handler runs, however long that is; and what happens when it does not."""
+"""A job stays reserved while its handler runs, however long that is; what happens when it does not; and how it ends."""
 
 import asyncio
-import signal
-import socket
 import threading
-import time
 
 import pytest
 
 from beanpole import Task, WorkerStuckError, exponential
 from tests.e2e.process import wait_until
-from tests.e2e.worker.conftest import Shop
-from tests.servers import HOST
-
-# Tests in which a TTR must run out are for our server only: beanstalkd 1.12 forgets it at times, when the job came to a
-# client that was waiting.
+from tests.unit.worker.conftest import Shop
 
 
-@pytest.mark.long
+async def hang(_: Task[str]) -> None:
+    """A handler on the loop that never ends by itself."""
+    await asyncio.sleep(100)
+
+
 def test_a_handler_may_take_longer_than_the_ttr(shop: Shop) -> None:
-    calls: list[str] = []
-    worker = shop.worker(2)
-
-    @worker.handler(f"{shop.tube}-loop")
-    async def slow(task: Task[str]) -> None:
-        calls.append(task.body)
-        await asyncio.sleep(3.3)
-
-    @worker.handler(f"{shop.tube}-thread")
-    def slow_thread(task: Task[str]) -> None:
-        calls.append(task.body)
-        time.sleep(3.3)
-
-    ids = [shop.client.put("x", ttr=2, tube=f"{shop.tube}-{place}") for place in ("loop", "thread")]
+    go_on = threading.Event()
+    worker = shop.worker(1)
+    worker.handler(shop.tube)(lambda _: go_on.wait(20))
+    shop.client.put("x", ttr=1)
     with shop.open(worker):
-        wait_until(lambda: worker.counters.running == 2, "both run")
-        assert [shop.client.stats_job(id).state for id in ids] == ["reserved", "reserved"]
-        wait_until(lambda: worker.counters.done == 2, "both are done")
-    assert calls == ["x", "x"]
+        wait_until(lambda: worker.counters.running == 1, "it runs")
+        for _ in range(3):
+            touches = shop.client.stats().cmd_touch
+            wait_until(lambda touches=touches: shop.client.stats().cmd_touch > touches, "touched")  # type: ignore[misc]
+            shop.server.advance(0.9)
+            assert shop.tube_is(reserved=1)
+        go_on.set()
+        wait_until(lambda: worker.counters.done == 1, "done")
     assert worker.counters.lost == 0
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("server", ["beanpole"], indirect=True)
 def test_a_job_that_is_lost_ends_its_handler_and_comes_again(shop: Shop) -> None:
-    """The handler keeps the loop from touching the job, until the TTR is over."""
     ends: list[str] = []
     worker = shop.worker(1)
 
@@ -52,7 +40,6 @@ def test_a_job_that_is_lost_ends_its_handler_and_comes_again(shop: Shop) -> None
     async def work(task: Task[str]) -> None:
         if task.attempt > 1:
             return
-        time.sleep(2.3)  # noqa: ASYNC251 - that is the mistake that is tried here
         try:
             await asyncio.sleep(100)
         except asyncio.CancelledError:
@@ -61,45 +48,22 @@ def test_a_job_that_is_lost_ends_its_handler_and_comes_again(shop: Shop) -> None
 
     shop.client.put("x", ttr=1)
     with shop.open(worker):
+        wait_until(lambda: worker.counters.running == 1, "it runs")
+        shop.server.advance(1)  # the worker finds out when it touches the job
         wait_until(lambda: worker.counters.done == 1, "done by the second attempt")
         shop.wait_tube()
     assert ends == ["cancelled"]
-    assert worker.counters.lost == 1
-    assert worker.counters.failed == 0
+    assert (worker.counters.lost, worker.counters.failed) == (1, 0)
     assert len(shop.events("job lost")) == 1
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("server", ["beanpole"], indirect=True)
-def test_a_job_that_is_lost_before_it_began_is_left_alone(shop: Shop) -> None:
-    """Both slots have the job while the loop is blocked, one after the other: then neither holds it."""
-    attempts: list[int] = []
-    worker = shop.worker(2)
-
-    @worker.handler(shop.tube)
-    async def work(task: Task[str]) -> None:
-        attempts.append(task.attempt)
-        if task.attempt == 1:
-            time.sleep(2.6)  # noqa: ASYNC251 - see above
-            await asyncio.sleep(100)
-
-    with shop.open(worker):
-        wait_until(lambda: shop.client.stats_tube(shop.tube).current_waiting == 2, "both slots wait")
-        shop.client.put("x", ttr=1)
-        wait_until(lambda: worker.counters.done == 1, "done at last")
-        shop.wait_tube()
-    assert attempts == [1, worker.counters.reserved]
-    assert worker.counters.lost == worker.counters.reserved - 1
-
-
-@pytest.mark.parametrize("server", ["beanpole"], indirect=True)
 def test_a_job_is_not_done_twice_at_the_same_time(shop: Shop) -> None:
-    """The server sleeps until the TTR is over; then another slot has the job, and waits for the first handler."""
+    """When the TTR is over another slot has the job, and waits for the first handler."""
     begun: list[int] = []
     ended: list[int] = []
     go_on = threading.Event()
     worker = shop.worker(3)
-    worker.handler(f"{shop.tube}-other")(lambda _: None)
+    worker.handler("other")(lambda _: None)
 
     @worker.handler(shop.tube)
     def work(task: Task[str]) -> None:
@@ -109,15 +73,13 @@ def test_a_job_is_not_done_twice_at_the_same_time(shop: Shop) -> None:
         ended.append(task.attempt)
 
     with shop.open(worker):
-        wait_until(lambda: shop.client.stats_tube(shop.tube).current_waiting == 3, "all slots wait")
+        shop.wait_waiting(3)
         shop.client.put("x", ttr=2)
         wait_until(lambda: begun, "the handler runs")
-        shop.server.signal(signal.SIGSTOP)
-        time.sleep(2.2)  # the TTR is over, whatever the server has read before
-        shop.server.signal(signal.SIGCONT)
+        shop.server.advance(2)
         wait_until(lambda: worker.counters.lost == 1, "lost")
         wait_until(lambda: worker.counters.reserved == 2, "the job came again")
-        shop.client.put("y", tube=f"{shop.tube}-other")
+        shop.client.put("y", tube="other")
         wait_until(lambda: worker.counters.done == 1, "what came later is done")
         assert (begun, ended) == ([1], [])
         go_on.set()
@@ -127,13 +89,16 @@ def test_a_job_is_not_done_twice_at_the_same_time(shop: Shop) -> None:
     assert worker.counters.lost == 1
 
 
+# --- Time-outs --------------------------------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("swallows", [False, True])
 def test_an_async_handler_that_takes_too_long_is_cancelled(shop: Shop, swallows: bool) -> None:
     ends: list[str] = []
     worker = shop.worker(1)
 
     @worker.handler(shop.tube, timeout=0.05, max_attempts=2, backoff=exponential(0, 0))
-    async def hang(_: Task[str]) -> None:
+    async def take_too_long(_: Task[str]) -> None:
         try:
             await asyncio.sleep(100)
         except asyncio.CancelledError:
@@ -154,21 +119,19 @@ def test_a_thread_that_takes_too_long_occupies_its_slot_until_it_ends(shop: Shop
     go_on = threading.Event()
     done: list[str] = []
     worker = shop.worker(2)
-
     worker.handler(shop.tube, timeout=0.1, backoff=lambda _: 60)(lambda _: go_on.wait(20))
-    quick = f"{shop.tube}-quick"
-    worker.handler(quick)(lambda task: done.append(task.body))  # which may take its time
+    worker.handler("quick")(lambda task: done.append(task.body))  # which may take its time
 
     shop.client.put("hang")
     with shop.open(worker):
         shop.wait_tube(delayed=1)
         wait_until(lambda: shop.events("a handler runs on"), "that is logged")
         assert worker.counters.running == 1
-        shop.client.put_many(["1", "2", "3"], tube=quick)
+        shop.client.put_many(["1", "2", "3"], tube="quick")
         wait_until(lambda: done == ["1", "2", "3"], "the other slot goes on")
         go_on.set()
         wait_until(lambda: worker.counters.running == 0, "it has ended")
-        shop.client.put_many(["4", "5"], tube=quick)
+        shop.client.put_many(["4", "5"], tube="quick")
         wait_until(lambda: worker.counters.done == 5, "both slots go on")
     assert shop.tube_is(delayed=1)
     assert worker.counters.failed == 1
@@ -192,8 +155,7 @@ def test_a_worker_goes_on_when_a_slot_is_free_again(shop: Shop) -> None:
     go_on = [threading.Event(), threading.Event()]
     worker = shop.worker(2, stuck_timeout=20)
     worker.handler(shop.tube, timeout=0.05, backoff=lambda _: 60)(lambda task: go_on[int(task.body)].wait(20))
-    quick = f"{shop.tube}-quick"
-    worker.handler(quick)(lambda _: None)  # which may take its time
+    worker.handler("quick")(lambda _: None)  # which may take its time
 
     shop.client.put_many(["0", "1"])
     with shop.open(worker):
@@ -201,7 +163,7 @@ def test_a_worker_goes_on_when_a_slot_is_free_again(shop: Shop) -> None:
             wait_until(lambda time_=time_: len(shop.events("all slots")) == time_, "all hang")  # type: ignore[misc]
             go_on[0].set()
             wait_until(lambda: worker.counters.running == 1, "one is free")
-            shop.client.put("", tube=quick)
+            shop.client.put("", tube="quick")
             wait_until(lambda time_=time_: worker.counters.done == time_, "it goes on")  # type: ignore[misc]
             go_on[0].clear()
             shop.client.put("0")
@@ -236,29 +198,6 @@ def test_a_job_is_not_begun_again_while_its_first_handler_hangs(shop: Shop) -> N
     assert len(begun) >= 2, "again; more often if even that took too long, on a busy machine"
 
 
-@pytest.mark.parametrize("server", ["beanpole"], indirect=True)
-def test_a_job_that_comes_while_the_worker_stops_goes_back(shop: Shop) -> None:
-    """The server is asleep: when it wakes, it has the job and the worker's end to see to, in any order."""
-    worker = shop.worker(2)
-    seen: list[str] = []
-    worker.handler(shop.tube)(lambda task: seen.append(task.body))
-    with shop.open(worker), socket.create_connection((HOST, shop.server.port), 20) as producer:
-        wait_until(lambda: shop.client.stats_tube(shop.tube).current_waiting == 2, "both slots wait")
-        producer.sendall(b"use %s\r\n" % shop.tube.encode())
-        assert producer.recv(100).startswith(b"USING")
-        shop.server.signal(signal.SIGSTOP)
-        try:
-            producer.sendall(b"put 7 0 60 1\r\nx\r\n")
-            worker.stop()
-            wait_until(lambda: shop.events("worker stopped"), "it does not wait for the server")
-        finally:
-            shop.server.signal(signal.SIGCONT)
-        assert producer.recv(100).startswith(b"INSERTED")
-    shop.wait_tube(ready=1)
-    assert shop.client.stats_job(shop.client.peek_ready()).pri == 7
-    assert seen == []
-
-
 # --- The end ----------------------------------------------------------------------------------------------------------
 
 
@@ -279,42 +218,31 @@ def test_a_worker_that_stops_lets_its_handlers_finish(shop: Shop) -> None:
 def test_a_worker_that_can_wait_no_longer_releases_what_runs(shop: Shop, is_async: bool) -> None:
     go_on = threading.Event()
     worker = shop.worker(2, grace=0.1)
-
-    async def hang(_: Task[str]) -> None:
-        await asyncio.sleep(100)
-
     worker.handler(shop.tube)(hang if is_async else lambda _: go_on.wait(20))
-    id = shop.client.put("x", priority=7)
+    shop.client.put("x", priority=7)
     with shop.open(worker):
         wait_until(lambda: worker.counters.running == 1, "the job runs")
-    try:
-        assert shop.tube_is(ready=1)
-        assert shop.client.stats_job(id).pri == 7
-        assert worker.counters.released == 1
-        assert worker.counters.failed == 0
-    finally:
-        go_on.set()
+    go_on.set()
+    [job] = shop.server.jobs()
+    assert (job.state, job.pri, job.releases) == ("ready", 7, 1)
+    assert (worker.counters.released, worker.counters.failed) == (1, 0)
 
 
 def test_a_worker_that_is_cancelled_gives_everything_back(shop: Shop) -> None:
     worker = shop.worker(2)
-    begun: list[None] = []
     ends: list[str] = []
-    both_run = asyncio.Event()
 
     @worker.handler(shop.tube)
-    async def hang(_: Task[str]) -> None:
-        begun.append(None)
-        if len(begun) == 2:
-            both_run.set()
+    async def work(task: Task[str]) -> None:
         try:
-            await asyncio.sleep(100)
+            await hang(task)
         finally:
             ends.append("ended")
 
     async def main() -> None:
         serving = asyncio.create_task(worker.serve())
-        await both_run.wait()
+        while worker.counters.running < 2:  # noqa: ASYNC110 - a test may look again and again
+            await asyncio.sleep(0.002)
         serving.cancel()
         with pytest.raises(asyncio.CancelledError):
             await serving
@@ -334,3 +262,54 @@ def test_a_worker_serves_again_after_its_stop_but_not_twice_at_once(shop: Shop) 
             wait_until(lambda number=number: worker.counters.done == number, "done")  # type: ignore[misc]
             with pytest.raises(RuntimeError, match="serves already"):
                 asyncio.run(worker.serve())
+
+
+def test_a_worker_stops_when_so_many_jobs_have_begun(shop: Shop) -> None:
+    seen: list[int] = []
+    worker = shop.worker(3, max_jobs=5)
+    worker.handler(shop.tube)(lambda task: seen.append(task.attempt))
+    shop.client.put_many(map(str, range(20)))
+    asyncio.run(asyncio.wait_for(worker.serve(), 20))
+    assert seen == [1] * 5
+    assert worker.counters.done == 5
+    shop.wait_tube(ready=15)
+    asyncio.run(asyncio.wait_for(worker.serve(), 20))
+    assert worker.counters.done == 10, "it counts again from 0"
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_jobs_that_run_then_have_all_their_time(shop: Shop, is_async: bool) -> None:
+    go_on = threading.Event()
+    worker = shop.worker(2, max_jobs=2, grace=0.0)
+
+    async def wait(task: Task[str]) -> None:
+        while task.body == "slow" and not go_on.is_set():  # noqa: ASYNC110 - a test may look again and again
+            await asyncio.sleep(0.01)
+
+    worker.handler(shop.tube)(wait if is_async else lambda task: task.body == "fast" or go_on.wait(20))
+    shop.client.put_many(["slow", "fast", "not mine"])
+    with shop.open(worker):
+        wait_until(lambda: worker.counters.done == 1, "the last one is done")
+        wait_until(lambda: worker.counters.connections == 1, "the other slot has ended")
+        go_on.set()
+        wait_until(lambda: shop.events("worker stopped"), "it stops by itself")
+    said = [(line["grace_s"], line["why"]) for line in shop.events("stopping")]
+    assert said[0] == (None, "max_jobs"), "nobody waits, and they have all their time"
+    assert (worker.counters.done, worker.counters.released) == (2, 0)
+    shop.wait_tube(ready=1)
+
+
+def test_who_stops_it_then_waits_for_the_time_of_grace_only(shop: Shop) -> None:
+    go_on = threading.Event()
+    worker = shop.worker(1, max_jobs=1, grace=0.05)
+    worker.handler(shop.tube)(lambda _: go_on.wait(20))
+    shop.client.put("x")
+    try:
+        with shop.open(worker):
+            wait_until(lambda: shop.events("stopping"), "it runs, and was the last one")
+        assert worker.counters.released == 1
+        said = [(line["running"], line["grace_s"], line["why"]) for line in shop.events("stopping")]
+        assert said == [(1, None, "max_jobs"), (1, 0.05, "stop")]
+        shop.wait_tube(ready=1)
+    finally:
+        go_on.set()
