@@ -8,9 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -63,15 +61,6 @@ def is_gone(pid: int) -> bool:
         return True
 
 
-def descriptors_elsewhere(process: Process, folder: Path) -> int:
-    """Open files of a server, but those in a folder: its log has one more of them when a segment is nearly full."""
-    found = 0
-    for each in Path(f"/proc/{process.pid}/fd").iterdir():
-        with contextlib.suppress(OSError):  # it was closed just now
-            found += not each.readlink().is_relative_to(folder)
-    return found
-
-
 def free_low_port() -> int:
     """A port that only root may bind."""
     for port in range(1023, 600, -1):
@@ -80,39 +69,6 @@ def free_low_port() -> int:
             found.bind((HOST, port))
             return port
     raise AssertionError("there is none")
-
-
-def wait_for_more(done: list[int], count: int) -> None:
-    """Waits until a client has done so much more."""
-    target = done[0] + count
-    wait_until(lambda: done[0] >= target, "clients are served")
-
-
-@contextmanager
-def under_load(process: Process) -> Iterator[list[int]]:
-    """A client that puts, reserves and deletes without a pause; gives how often it did, and fails if it could not."""
-    done, stopping, failures = [0], threading.Event(), []
-
-    def work() -> None:
-        try:
-            with process.connect() as client:
-                while not stopping.is_set():
-                    client.send(b"put 0 0 60 1\r\nx\r\n")
-                    _, number = client.line().split()
-                    client.ask(b"reserve\r\n", b"RESERVED %b 1\r\nx\r\n" % number)
-                    client.ask(b"delete %b\r\n" % number, b"DELETED\r\n")
-                    done[0] += 1
-        except Exception as error:  # noqa: BLE001 - whatever it is, the test must fail with it
-            failures.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield done
-    finally:
-        stopping.set()
-        thread.join()
-    assert not failures, failures
 
 
 @pytest.mark.parametrize(
@@ -130,13 +86,6 @@ def test_wrong_addresses_and_names_are_refused(flags: list[str], code: int, word
     done = start_in_vain(*flags)
     assert (done.code, len(done.error.splitlines())) == (code, 1), done.error
     assert all(word in done.error for word in words)
-
-
-def test_address_that_is_taken_is_refused() -> None:
-    with socket.create_server((HOST, 0)) as other:
-        address = f"{HOST}:{other.getsockname()[1]}"
-        done = start_in_vain("--http", address)
-    assert (done.code, done.error) == (CANNOT_LISTEN, f"beanpole: cannot listen on {address}: Address already in use\n")
 
 
 @pytest.mark.parametrize("library", ["starlette", "msgspec", "prometheus_client"])
@@ -179,25 +128,6 @@ def test_console_is_handed_its_descriptors_and_arguments_and_nothing_else(tmp_pa
         os.close(left_open)
 
 
-@pytest.mark.long
-def test_console_killed_twenty_times_under_load_is_noticed_by_nobody(tmp_path: Path) -> None:
-    with faking("-b", str(tmp_path / "data"), "-V") as process, under_load(process) as done:
-        pids = [pid_of(process)]
-        wait_until(lambda: process.events("console started"), "nothing of its start is left")
-        wait_for_more(done, 1)  # the client's own connection is open
-        before = descriptors_elsewhere(process, tmp_path)
-        for _ in range(20):
-            os.kill(pids[-1], signal.SIGKILL)
-            wait_for_more(done, 10)
-            pids.append(pid_of(process))
-        assert len(set(pids)) == 21
-        wait_until(lambda: descriptors_elsewhere(process, tmp_path) == before, "nothing is left over")
-        assert process.statistic("total-connections") == 2
-        assert len(process.events("console ended")) == 20
-        opened = len(process.events("connection opened"))
-    assert opened == 2
-
-
 @pytest.mark.parametrize("fake", ["serve", "hang", "flood"])
 def test_stop_ends_the_console(fake: str) -> None:
     with faking(fake=fake) as process:
@@ -217,13 +147,6 @@ def test_server_that_is_killed_takes_the_console_with_it() -> None:
         process.signal(signal.SIGKILL)
         process.wait_exit()
         wait_until(lambda: is_gone(pid), "the console ends")
-
-
-def test_server_answers_while_the_console_can_not_start() -> None:
-    with faking(fake="fail") as process, under_load(process) as done:
-        wait_until(lambda: len(process.events("console ended")) > 5, "it is started again and again")
-        wait_for_more(done, 100)
-        assert process.events("console ended")[0]["reason"] == "exit code 3"
 
 
 def test_sockets_of_systemd_are_not_for_the_console(tmp_path: Path) -> None:
@@ -253,14 +176,3 @@ def test_address_is_bound_before_the_server_becomes_another_user() -> None:
             assert Path(f"/proc/{pid_of(process)}").stat().st_uid == nobody.pw_uid
         else:
             assert "Permission denied" in str(process.events("console ended")[0]["reason"])
-
-
-def test_environment_and_file_set_up_a_console(tmp_path: Path) -> None:
-    config = tmp_path / "server.toml"
-    config.write_text('http-host = ["a", "b"]\nmetrics-tubes = "c"\nlegacy-metrics = true\nlog-format = "json"\n')
-    variables = {"BEANPOLE_HTTP": f"{HOST}:0", "BEANPOLE_METRICS_TUBES": "d e", "FAKE": "serve"}
-    with serving("--config", str(config), command=FAKED, env=variables) as process:
-        assert see(process)["arguments"] == [
-            *("serve", "--handed-over=3,4,5,6,7", "--name=name", "--log-format=json", "--http-host=a", "--http-host=b"),
-            *("--metrics-tubes=d", "--metrics-tubes=e", "--legacy-metrics"),
-        ]

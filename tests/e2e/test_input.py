@@ -17,23 +17,6 @@ BIG = 10_000_000
 """Bytes of a body over what one turn reads by far."""
 
 
-def test_one_byte_at_a_time(process: Process) -> None:
-    with process.connect() as client, process.connect() as other:
-        before = process.statistic("total-jobs")
-        for byte in b"use slow\r\nput 0 0 10 7\r\nab\r\ncd\n\r\nputt\r\npeek-ready\r\ndelete %d\r\n" % (before + 1):
-            client.send(bytes([byte]))
-            other.ask(b"\r\n", b"UNKNOWN_COMMAND\r\n")  # The byte is not only sent but received.
-        client.expect(b"USING slow\r\nINSERTED %d\r\nUNKNOWN_COMMAND\r\n" % (before + 1))
-        client.expect(b"FOUND %d 7\r\nab\r\ncd\n\r\nDELETED\r\n" % (before + 1))
-
-
-def test_thousand_commands_in_one_segment(process: Process) -> None:
-    with process.connect() as client:
-        with process.frozen():
-            client.send(b"".join(b"use t%d\r\n" % number for number in range(1000)))
-        client.expect(b"".join(b"USING t%d\r\n" % number for number in range(1000)))
-
-
 def test_line_without_end_is_swallowed() -> None:
     with healthy() as process, process.connect() as client, process.connect() as other:
         before = process.rss_bytes()

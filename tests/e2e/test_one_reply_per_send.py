@@ -65,19 +65,3 @@ def test_segments_of_pipelined_replies(flags: tuple[str, ...], segments: int) ->
 @pytest.mark.parametrize("flags", [(), ("--one-reply-per-send",)])
 def test_line_and_body_are_in_one_segment(flags: tuple[str, ...]) -> None:
     assert [1, 1, 1, 1] in (segments_of_bodies(flags) for _ in range(TRIES))
-
-
-def test_many_replies_one_by_one() -> None:
-    count = 20_000
-    with healthy("--one-reply-per-send") as process, process.connect() as client:
-        with process.frozen():
-            sent = client.send_while_possible(b"list-tube-used\r\n" * count)
-        client.half_close()
-        assert client.rest() == b"USING default\r\n" * (sent // 16)
-
-
-def test_reply_to_a_waiting_client_is_sent() -> None:
-    with healthy("--one-reply-per-send") as process, process.connect() as client, process.connect() as other:
-        client.send(b"reserve\r\nlist-tube-used\r\n")
-        other.ask(b"put 0 0 60 1\r\nx\r\n", b"INSERTED 1\r\n")
-        client.expect(b"RESERVED 1 1\r\nx\r\nUSING default\r\n")

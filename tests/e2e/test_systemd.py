@@ -15,6 +15,7 @@ import pytest
 
 import beanpole
 from tests.e2e.process import COMMAND, Client, serving, wait_until
+from tests.e2e.test_listen import talk
 from tests.servers import HOST, REPLY_TIMEOUT_S
 
 LAUNCHER = """
@@ -35,14 +36,6 @@ os.execv(command[0], command)
 def launcher(*sockets: socket.socket, command: list[str] = COMMAND) -> list[str]:
     """The command that starts a server with these sockets."""
     return [sys.executable, "-c", LAUNCHER, str(len(sockets)), *(str(each.fileno()) for each in sockets), *command]
-
-
-def talk(family: socket.AddressFamily, address: str | tuple[str, int]) -> None:
-    """Connects and says something."""
-    with socket.socket(family) as connection:
-        connection.settimeout(REPLY_TIMEOUT_S)
-        connection.connect(address)
-        Client(connection).ask(b"use a\r\n", b"USING a\r\n")
 
 
 def unread_bytes(port: int) -> int:
@@ -71,14 +64,6 @@ def test_sockets_are_taken_over(tmp_path: Path) -> None:
             assert process.addresses == [f"tcp:{HOST}:{port}", f"unix:{path}"]
             talk(socket.AF_INET, (HOST, port))
             talk(socket.AF_UNIX, str(path))
-
-
-def test_client_that_came_before_the_server_is_answered(tmp_path: Path) -> None:
-    with bound(tmp_path / "socket") as (tcp, _), socket.create_connection(tcp.getsockname()) as early:
-        early.settimeout(REPLY_TIMEOUT_S)
-        early.sendall(b"use a\r\n")
-        with serving(command=launcher(tcp), pass_fds=(tcp.fileno(),), listen=False):
-            Client(early).expect(b"USING a\r\n")
 
 
 def test_a_restart_refuses_no_connection_and_the_client_goes_on_as_its_guide_says(tmp_path: Path) -> None:
@@ -151,13 +136,6 @@ def test_systemd_is_told(tmp_path: Path, abstract: bool) -> None:
             process.signal(signal.SIGTERM)
             assert notified.recv(100) == b"STOPPING=1"
             assert process.wait_exit() == 0
-
-
-def test_notify_socket_that_is_gone_stops_nothing(tmp_path: Path) -> None:
-    with serving(env={"NOTIFY_SOCKET": str(tmp_path / "missing")}) as process:
-        talk(socket.AF_INET, (HOST, process.port))
-        process.signal(signal.SIGTERM)
-        assert process.wait_exit() == 0
 
 
 def test_server_becomes_the_user() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.e2e.console.process import Console
 from tests.e2e.process import Process, serving, wait_until
-from tests.e2e.test_http import http_address, is_gone, under_load, wait_for_more
+from tests.e2e.test_http import http_address, is_gone
 from tests.servers import HOST
 
 
@@ -27,8 +27,8 @@ def test_server_under_load_is_measured() -> None:
     with serving("--http", f"{HOST}:0") as process:
         served = console_of(process)
         name = f"{HOST}:{process.port}"
-        with under_load(process) as done:
-            wait_for_more(done, 100)
+        with process.connect() as client:
+            client.ask(b"put 0 0 60 1\r\nx\r\n" * 100, b"".join(b"INSERTED %d\r\n" % id for id in range(1, 101)))
             served.wait_for(
                 lambda found: (
                     found.get(("beanpole_jobs_put_total", frozenset({("server", name), ("tube", "default")})), 0) > 99

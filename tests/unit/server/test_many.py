@@ -1,4 +1,4 @@
-"""Commands for many jobs, a piece a turn; and what is read of a client that waits."""
+"""Commands for many jobs, a piece a turn, and connections that held many; and what is read of a client that waits."""
 
 from collections.abc import Iterable
 
@@ -7,6 +7,7 @@ import pytest
 from beanpole.engine import limits
 from beanpole.engine.engine import Engine
 from beanpole.log.log import Log
+from beanpole.server import limits as server_limits
 from beanpole.server.connection import Connection
 from beanpole.server.turn import Turn
 from tests.unit.server.memory_transport import MemoryTransport
@@ -42,6 +43,27 @@ def test_jobs_deleted_before_the_client_goes_are_deleted() -> None:
     connection.receive(0, b"delete-many " + b" ".join(b"%d" % (id + 1) for id in range(COUNT)) + b"\r\n")
     connection.close(0)
     assert len(engine.jobs.jobs()) == COUNT - limits.JOBS_PER_PIECE
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_kick_of_more_jobs_than_a_turn_may_kick_goes_on_in_the_next_turn(stays: bool) -> None:
+    engine = Engine()
+    connection, other = Connection(engine, 0), Connection(engine, 0)
+    count = 3 * limits.KICKS_PER_TURN
+    for _ in range(count):
+        connection.receive(0, b"put 0 1000 60 1\r\nx\r\n")
+    connection.take_output()
+    connection.receive(0, b"kick %d\r\n" % (2 * count))
+    other.receive(0, b"stats-tube default\r\n")
+    left = int(other.take_output().partition(b"current-jobs-delayed: ")[2].split()[0])
+    assert left >= count - limits.KICKS_PER_TURN
+    if not stays:
+        connection.close(0)
+        connection = other
+        connection.receive(0, b"kick %d\r\n" % count)
+    while connection.pending:
+        connection.resume(0)
+    assert connection.take_output() == b"KICKED %d\r\n" % (count if stays else left)
 
 
 def test_reserve_of_a_thousand_jobs_of_many_tubes_is_in_order() -> None:
@@ -90,6 +112,20 @@ def test_cancel_is_two_replies_where_replies_are_sent_one_by_one() -> None:
     client.arrive(b"reserve\r\n", b"cancel-res", b"erve\r\n")
     run(turn)
     assert client.sent == [b"TIMED_OUT\r\n", b"CANCELLED\r\n"]
+
+
+def test_replies_one_by_one_keep_their_order_whoever_waits_or_reads_slowly() -> None:
+    turn = turn_of_engine(one_reply_per_send=True)
+    waiting, slow = SendingTransport(turn), MemoryTransport(turn, room=0)
+    waiting.arrive(b"reserve\r\nlist-tube-used\r\n")
+    slow.arrive(b"put 0 0 60 1\r\nx\r\n" + b"list-tube-used\r\n" * 1000)
+    run(turn)
+    assert waiting.sent == [b"RESERVED 1 1\r\nx\r\n", b"USING default\r\n"]
+    wanted = b"INSERTED 1\r\n" + b"USING default\r\n" * 1000
+    for room in range(len(wanted)):
+        slow.take(room)
+        turn.run(20)
+    assert slow.output == wanted
 
 
 def test_input_behind_a_waiting_reserve_is_taken_only_as_far_as_it_may_cancel() -> None:
@@ -212,3 +248,63 @@ def test_that_there_is_no_job_is_said_when_its_delete_is_durable(command: bytes,
     assert engine.records.index == 2
     assert other.take_output(1) == b""
     assert other.take_output(2) == reply
+
+
+# --- the end of connections that hold many jobs -----------------------------------------------------------------------
+
+
+def holder_of(turn: Turn, count: int) -> MemoryTransport:
+    """A client that holds jobs."""
+    client = MemoryTransport(turn)
+    client.arrive(b"put 0 0 60 1\r\nx\r\nreserve\r\n" * count)
+    for _ in range(10_000):
+        if client.output.count(b"RESERVED") == count:
+            return client
+        turn.run(1)
+    raise AssertionError("the jobs are not reserved")
+
+
+def reserved(turn: Turn) -> int:
+    """How many jobs are reserved."""
+    client = MemoryTransport(turn)
+    client.arrive(b"stats\r\n")
+    while not client.output:
+        turn.run(1)
+    turn.end(1, client.connection)
+    return int(client.output.partition(b"current-jobs-reserved: ")[2].split()[0])
+
+
+def test_who_reads_the_end_of_its_connection_finds_all_its_jobs_back() -> None:
+    turn = turn_of_engine()
+    client = holder_of(turn, 3 * limits.MOVES_PER_TURN)
+    client.arrive(b"quit\r\n")
+    turn.run(1)
+    assert (client.connection.closed, client.closed) == (True, False)
+    assert reserved(turn) > 0
+    for _ in range(3):
+        turn.run(1)
+    assert client.closed
+    assert reserved(turn) == 0
+
+
+def test_jobs_that_come_back_are_paid_for() -> None:
+    """In a turn in which they do fewer commands of others run."""
+    turn = turn_of_engine()
+    client = holder_of(turn, 3 * limits.MOVES_PER_TURN)
+    others = [MemoryTransport(turn) for _ in range(server_limits.TURN_COST_NS // server_limits.SHARE_COST_NS + 10)]
+    served = []
+    for leaves in (False, True):
+        for other in others:
+            other.arrive(b"list-tube-used\r\n" * 2 * (server_limits.SHARE_COST_NS // limits.COMMAND_COST_NS))
+        turn.run(1)  # in which nobody is known to use much
+        for other in others:
+            other.output = b""
+        if leaves:
+            turn.end(1, client.connection)
+        turn.run(1)
+        served.append(limits.COMMAND_COST_NS * sum(other.output.count(b"USING") for other in others))
+        while turn.busy:
+            turn.run(1)
+    assert (
+        server_limits.TURN_COST_NS // 2 <= served[1] * limits.COMMAND_COST_NS < 0.9 * served[0] * limits.COMMAND_COST_NS
+    )

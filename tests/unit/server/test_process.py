@@ -1,8 +1,10 @@
-"""The files that a process leaves for others."""
+"""What a process leaves and says for others."""
 
 from pathlib import Path
 
-from beanpole.server.process import remove_ready_file, write_ready_file
+import pytest
+
+from beanpole.server.process import notify_systemd, remove_ready_file, write_ready_file
 
 
 def test_link_in_the_place_of_the_unfinished_ready_file_is_not_followed(tmp_path: Path) -> None:
@@ -23,3 +25,8 @@ def test_ready_file_of_another_server_is_not_removed(tmp_path: Path) -> None:
     assert ready.exists()
     remove_ready_file(ready, ["tcp:127.0.0.1:1"])
     assert not ready.exists()
+
+
+def test_notify_socket_that_is_gone_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "missing"))
+    notify_systemd("READY=1")

@@ -205,6 +205,44 @@ def test_memory_transport_wakes_a_tcp_client(house: House) -> None:
     assert producer.output == b"INSERTED 1\r\n"
 
 
+def test_who_holds_a_job_is_named_by_its_address(house: House) -> None:
+    with house.connect() as holder, house.connect() as asking:
+        house.ask(holder, b"put 0 0 60 0\r\n\r\nreserve\r\n", b"INSERTED 1\r\nRESERVED 1 0\r\n\r\n")
+        asking.sendall(b"explain 1\r\n")
+        house.run()
+        assert b'"peer": "127.0.0.1:%d", "silent": ' % holder.getsockname()[1] in asking.recv(10_000)
+
+
+def test_connections_that_wake_each_other_in_chains(house: House) -> None:
+    """Each waits for a job of its tube and has the put for the next one's tube in its buffer already."""
+    count, rounds = 300, 3
+    clients = [MemoryTransport(house.turn) for _ in range(count)]
+    for number, client in enumerate(clients):
+        client.arrive(b"watch c%d\r\nignore default\r\nuse c%d\r\n" % (number, (number + 1) % count))
+        client.arrive(b"reserve\r\nput 0 0 60 4\r\nnext\r\n" * rounds)
+    house.run()
+    starter = MemoryTransport(house.turn)
+    starter.arrive(b"use c0\r\nput 0 0 60 5\r\nfirst\r\n")
+    house.run()
+    for number, client in enumerate(clients):
+        heads = [line.split()[0] for line in client.output.split(b"\r\n")[3:-1]]
+        first = b"first" if number == 0 else b"next"
+        assert heads == [b"RESERVED", first, b"INSERTED", *[b"RESERVED", b"next", b"INSERTED"] * (rounds - 1)]
+
+
+def test_job_goes_round_between_workers(house: House) -> None:
+    """Fifty workers hand one job around by release; each of them reserves and releases it in one piece."""
+    rounds, count = 20, 50
+    workers = [MemoryTransport(house.turn) for _ in range(count)]
+    for worker in workers:
+        worker.arrive(b"reserve\r\nrelease 1 0 0\r\n" * rounds)
+    house.run()
+    starter = MemoryTransport(house.turn)
+    starter.arrive(b"put 0 0 60 1\r\nx\r\n")
+    house.run()
+    assert all(worker.output == b"RESERVED 1 1\r\nx\r\nRELEASED\r\n" * rounds for worker in workers)
+
+
 def test_memory_transport_pipelines(house: House) -> None:
     count = 5 * COMMANDS_PER_SHARE
     transport = MemoryTransport(house.turn)
@@ -397,66 +435,6 @@ def test_connection_of_the_server_s_own_has_a_place_and_is_not_counted(house: Ho
 def test_connection_that_can_not_be_watched_is_closed(house: House) -> None:
     with open("/dev/null") as never_ready, pytest.raises(PermissionError):  # noqa: PTH123 - any file that epoll refuses
         house.sockets.adopt(os.dup(never_ready.fileno()))
-
-
-# --- the end of connections that hold many jobs -----------------------------------------------------------------------
-
-
-def holder_of(turn: Turn, count: int) -> MemoryTransport:
-    """A client that holds jobs."""
-    client = MemoryTransport(turn)
-    client.arrive(b"put 0 0 60 1\r\nx\r\nreserve\r\n" * count)
-    for _ in range(TURNS_MAX):
-        if client.output.count(b"RESERVED") == count:
-            return client
-        turn.run(1)
-    raise AssertionError("the jobs are not reserved")
-
-
-def reserved(turn: Turn) -> int:
-    """How many jobs are reserved."""
-    client = MemoryTransport(turn)
-    client.arrive(b"stats\r\n")
-    while not client.output:
-        turn.run(1)
-    turn.end(1, client.connection)
-    return int(client.output.partition(b"current-jobs-reserved: ")[2].split()[0])
-
-
-def test_who_reads_the_end_of_its_connection_finds_all_its_jobs_back() -> None:
-    log = Log()
-    turn = Turn(Engine(now_ns=1, records=log.records), log)
-    client = holder_of(turn, 3 * MOVES_PER_TURN)
-    client.arrive(b"quit\r\n")
-    turn.run(1)
-    assert (client.connection.closed, client.closed) == (True, False)
-    assert reserved(turn) > 0
-    for _ in range(3):
-        turn.run(1)
-    assert client.closed
-    assert reserved(turn) == 0
-
-
-def test_jobs_that_come_back_are_paid_for() -> None:
-    """In a turn in which they do fewer commands of others run."""
-    log = Log()
-    turn = Turn(Engine(now_ns=1, records=log.records), log)
-    client = holder_of(turn, 3 * MOVES_PER_TURN)
-    others = [MemoryTransport(turn) for _ in range(limits.TURN_COST_NS // limits.SHARE_COST_NS + 10)]
-    served = []
-    for leaves in (False, True):
-        for other in others:
-            other.arrive(b"list-tube-used\r\n" * 2 * COMMANDS_PER_SHARE)
-        turn.run(1)  # in which nobody is known to use much
-        for other in others:
-            other.output = b""
-        if leaves:
-            turn.end(1, client.connection)
-        turn.run(1)
-        served.append(sum(other.output.count(b"USING") for other in others))
-        while turn.busy:
-            turn.run(1)
-    assert limits.TURN_COST_NS // 2 <= served[1] * COMMAND_COST_NS < 0.9 * served[0] * COMMAND_COST_NS
 
 
 def test_server_that_stops_closes_connections_whose_jobs_are_not_back(house: House) -> None:
