@@ -39,6 +39,7 @@ BENCH_FLAGS ?=
 PYTEST ?=
 PART ?=
 MUTANTS_FLAGS ?=
+LONG ?=
 SOAK_S ?= 600
 SOAK_FLAGS ?=
 JACKD := jackd@2.2.2
@@ -118,14 +119,15 @@ test: $(TESTABLE) ## build, and prove every promise once; what takes long is lef
 test-all: $(TESTABLE) ## build, and run every test, with many fresh seeds, then the soaks for SOAK_S seconds each
 	@export SEEDS_FROM=$${SEEDS_FROM:-$$((RANDOM * 32768 + RANDOM))} SEEDS_TIMES=$${SEEDS_TIMES:-6}; \
 	  echo "make test-all SEEDS_FROM=$$SEEDS_FROM SEEDS_TIMES=$$SEEDS_TIMES runs this again."; \
-	  $(BIN)/python -m pytest $(PARALLEL) --long tests $(PYTEST)
-	@for each in test-ids test-api soak-kills soak-model soak-power soak-cluster; do $(MAKE) $$each; done
+	  $(BIN)/python -m pytest $(PARALLEL) --long tests $(PYTEST); \
+	  $(MAKE) test-ids LONG=--long
+	@for each in test-api soak-kills soak-model soak-power soak-cluster; do $(MAKE) $$each; done
 
 mutants: $(TESTABLE) ## build, and show by small mistakes in engine, log, cluster and turn whether the tests notice them
 	@exec $(BIN)/python -m tests.mutants $(MUTANTS_FLAGS)
 
-test-ids: $(IDS_BUILT) $(TESTABLE) ## build, and run every test of the ID service
-	@cd ids && exec $(abspath $(BIN))/python -m pytest $(PARALLEL) $(PYTEST)
+test-ids: $(IDS_BUILT) $(TESTABLE) ## build, and prove every promise of the ID service once
+	@cd ids && exec $(abspath $(BIN))/python -m pytest $(PARALLEL) $(LONG) $(PYTEST)
 
 test-fast: $(TESTABLE) ## build, and run in a minute what needs neither a database nor a crowd of processes
 	@$(BIN)/python -m pytest $(PARALLEL) -m "not database" tests/unit tests/scripts tests/model \

@@ -1,5 +1,7 @@
 """Programs of Beanpole in processes that are forked from one that has imported everything.
 
+The tests in `ids` use it, too, for programs of their own.
+
 Most of what a start costs is imports, and a fork does without them. :class:`Popen` and :func:`run` are those of
 `subprocess`, but a command that is `python -m beanpole ...` is forked. Everything else is executed, and so is that
 command where what happens before its first line matters: where the variables of Python, of the loader or of the locale
@@ -35,6 +37,9 @@ from typing import Any, NamedTuple
 
 PROGRAMS = ("beanpole", "tests.e2e.console.patient")
 """What is forked: the modules behind `-m`. The function `prepare` of one is called before anything else is imported."""
+
+PACKAGE = "beanpole"
+"""What is imported whole."""
 
 NOT_IMPORTED = ("beanpole.__main__", "beanpole.conformance", "beanpole.pytest_plugin", "beanpole.testing")
 """How the names of modules begin that programs seldom need, or that tests look at."""
@@ -269,8 +274,8 @@ def end(code: int) -> None:
 
 def preload() -> None:
     """Import what programs may need; nothing of it starts a thread or opens a file."""
-    beanpole = importlib.import_module("beanpole")
-    for found in pkgutil.walk_packages(beanpole.__path__, "beanpole."):
+    package = importlib.import_module(PACKAGE)
+    for found in pkgutil.walk_packages(package.__path__, f"{PACKAGE}."):
         if not found.name.startswith(NOT_IMPORTED):
             importlib.import_module(found.name)
 

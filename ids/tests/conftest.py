@@ -21,8 +21,17 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("any machine")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs a database."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option for the tests that take long."""
+    parser.addoption("--long", action="store_true", help="run the tests with the mark `long`, too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what needs a database, and leave out what takes long."""
+    long = {item for item in items if item.get_closest_marker("long")}
+    if long and not config.getoption("--long") and not any("::" in each for each in config.args):
+        config.hook.pytest_deselected(items=list(long))
+        items[:] = [item for item in items if item not in long]
     for item in items:
         if "database_servers" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.database)

@@ -5,13 +5,15 @@ The first argument is what differs, as JSON; the second is a module or the path 
 
 import json
 import runpy
+import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Mapping
+from typing import Any
 
 from beanpole_ids import limits
 
-COMMAND = [sys.executable, "-P", str(Path(__file__))]
-"""What starts a program so; its arguments follow. Beside this file is one that has the name of a standard module."""
+COMMAND = [sys.executable, "-m", "tests.e2e.patient"]
+"""What starts a program so; its arguments follow."""
 
 PATIENT = {
     "LATE_MS": 120_000,
@@ -31,12 +33,25 @@ BLIND = PATIENT | {"STORE_BEAT_S": 3_600}
 """The same, but it does not see by itself that its node is lost."""
 
 
-def main() -> None:
-    """Set limits before anything reads them, and run the program."""
-    _, changes, program, *arguments = sys.argv
-    for name, value in json.loads(changes).items():
+def prepare(changes: Mapping[str, float] = PATIENT) -> None:
+    """Set limits before anything reads them."""
+    for name, value in changes.items():
         assert hasattr(limits, name), name
         setattr(limits, name, value)
+
+
+def start(changes: Mapping[str, float], *command: str, **options: Any) -> "subprocess.Popen[bytes]":  # noqa: ANN401
+    """Start a program; it is forked from a process that has imported everything if that has the same limits."""
+    from tests import forks  # noqa: PLC0415 - the program itself needs none
+
+    popen: type[subprocess.Popen[bytes]] = forks.Popen if changes == PATIENT else subprocess.Popen
+    return popen([*COMMAND, json.dumps(dict(changes)), *command], **options)
+
+
+def main() -> None:
+    """Set limits, and run the program."""
+    _, changes, program, *arguments = sys.argv
+    prepare(json.loads(changes))
     sys.argv = [program, *arguments]
     if program.endswith(".py"):
         runpy.run_path(program, run_name="__main__")

@@ -4,16 +4,18 @@ import json
 import os
 import signal
 import socket
-import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tests.e2e import clocked, patient
 from tests.e2e.patient import PATIENT
 from tests.processes import REPLY_TIMEOUT_S, START_TIMEOUT_S, STOP_TIMEOUT_S, environment, wait_until
+
+if TYPE_CHECKING:
+    import subprocess
 
 ZONE = "UTC" if datetime.now(UTC).hour < 12 else "Etc/GMT+12"
 """A time zone in which the day does not end while tests run: they count the numbers of a day."""
@@ -94,9 +96,8 @@ def running(
     program = ["beanpole_ids", "serve", str(config), "--ready-file", str(ready_file), *options]
     if has_own_clock:
         program = [clocked.__file__, str(config), str(folder)]
-    command = [*patient.COMMAND, json.dumps(dict(limits)), *program]
     with (folder / "messages").open("ab") as output:
-        popen = subprocess.Popen(command, stdout=output, stderr=output, env=environment(env))
+        popen = patient.start(limits, *program, stdout=output, stderr=output, env=environment(env))
     try:
         wait_until(lambda: ready_file.exists() or popen.poll() is not None, "the service starts", START_TIMEOUT_S)
         assert popen.poll() is None, (folder / "messages").read_text()

@@ -281,11 +281,9 @@ def test_owner_of_a_lost_node_ends(database: Database, tmp_path: Path) -> None:
 @contextmanager
 def starting(folder: Path, config: Path) -> "Iterator[subprocess.Popen[bytes]]":
     """A process whose start may take long; what it logs is in `messages`. It is killed if the test has not ended it."""
-    command = [*patient.COMMAND, json.dumps(PATIENT), "beanpole_ids", "serve", str(config)]
+    command = ["beanpole_ids", "serve", str(config), "--ready-file", str(folder / "ready")]
     with (folder / "messages").open("wb") as output:
-        popen = subprocess.Popen(
-            [*command, "--ready-file", str(folder / "ready")], stdout=output, stderr=output, env=environment()
-        )
+        popen = patient.start(PATIENT, *command, stdout=output, stderr=output, env=environment())
     try:
         yield popen
     finally:

@@ -29,7 +29,7 @@ kind = "snowflake"
 reserve_s = 1
 """
 
-pytestmark = pytest.mark.database
+pytestmark = [pytest.mark.database, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

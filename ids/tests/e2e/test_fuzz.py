@@ -3,33 +3,21 @@
 A failure prints the seed; the same seed sends the same datagrams.
 """
 
-import json
 import random
 import socket
 from pathlib import Path
+
+import pytest
 
 from tests.e2e.hostile import datagram
 from tests.e2e.process import answers, running, write_rules
 from tests.processes import wait_until
 
-
-def test_depths_and_new_names(tmp_path: Path) -> None:
-    """What is asked for a new application is answered later and elsewhere: an error there ended the process."""
-    with running(tmp_path, write_rules(tmp_path)) as service:
-        for depth in [50, *range(900, 1_101)]:
-            for inner in ("[" * depth + "]" * depth, '{"a":' * depth + "1" + "}" * depth):
-                fields = f'"action":"get","rule_name":"order","app_name":"{inner[:2]}{depth}","seq":{depth},"x":{inner}'
-                fields = fields.replace('"[[', '"a').replace('"{"', '"o')
-                reply = json.loads(service.raw(f"{{{fields}}}".encode()))
-                assert (reply["seq"], reply["code"]) == (depth, 0 if depth == 50 else -1), reply
-        assert service.end() == 0
-        assert "Traceback" not in service.messages()
-
-
 FLOOD_TIMEOUT_S = 120.0
 """How long a flood may take: a slow machine formats three million numbers."""
 
 
+@pytest.mark.long
 def test_hostile_datagrams(tmp_path: Path) -> None:
     """Also such as come faster than they can be served, and whose replies nobody wants."""
     seed = random.SystemRandom().getrandbits(32)

@@ -5,6 +5,7 @@ from array import array
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from benchmarks.programs import Load
 
 from tests.soak.fuzz import Report, judge, run
@@ -12,6 +13,7 @@ from tests.soak.fuzz import Report, judge, run
 SECONDS = 6.0
 
 
+@pytest.mark.long
 def test_fuzz(tmp_path: Path) -> None:
     """The service lives, repeats nothing and answers others."""
     report = run(tmp_path, SECONDS, random.SystemRandom().getrandbits(30))

@@ -13,6 +13,7 @@ from tests.soak.verdict import judge, lost_at_most
 SECONDS = 12.0
 
 
+@pytest.mark.long
 def test_soak(database: Database, tmp_path: Path) -> None:
     """Nothing comes twice, and gaps are no larger than crashes make them."""
     seed = random.SystemRandom().getrandbits(30)
@@ -21,6 +22,7 @@ def test_soak(database: Database, tmp_path: Path) -> None:
     report.check()
 
 
+@pytest.mark.long
 def test_soak_without_crashes_of_nodes(database: Database, tmp_path: Path) -> None:
     """Then there is no gap at all."""
     seed = random.SystemRandom().getrandbits(30)
