@@ -88,7 +88,6 @@ HELD_S = 10.0  # after which status names who holds the oldest segment: a node t
 
 
 def nodes_of(found: "Status") -> list[str]:
-    """Return what an operator should know of who is alive."""
     if found.hidden:
         why = f"the table of nodes can't be read: {found.hidden}"
         return [f"{why}; grant this role its rights again, or run `beanpole cluster init` if it was dropped"]

@@ -240,7 +240,6 @@ def cell(value: object) -> str:
 
 
 def first_line(text: str) -> str:
-    """Return the beginning of the reason for which a job failed."""
     return cell(text.strip().partition("\n")[0])
 
 

@@ -126,7 +126,6 @@ def is_graded(result: "Result", grade: "Grade") -> bool:
 
 
 def counts(results: "Iterable[Result]") -> str:
-    """Return how many scripts passed, failed and were skipped."""
     kinds = [record_of(result)["result"] for result in results]
     return ", ".join(f"{kinds.count(kind)} {kind}" for kind in ("passed", "failed", "skipped") if kind in kinds)
 

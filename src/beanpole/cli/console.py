@@ -103,7 +103,10 @@ def console(urls: tuple[tuple[str, str], ...], **given: Any) -> int:
     / is for browsers; /metrics has everything; /health, /ready and /leader answer 200 or 503. With ?server=NAME they
     are about one server. Plain beanstalkd has fewer metrics.
     """
-    need_extra()
+    from beanpole.server import early
+
+    if name := early.missing():
+        raise StartError(f"{name} is not installed: pip install 'beanpole[console]'", ExitCode.FAILED)
     import asyncio
 
     from beanpole.cli.inspect import now_ns, unix_s
@@ -184,18 +187,3 @@ def give_way() -> None:
         Path("/proc/self/oom_score_adj").write_text(f"{OOM_SCORE_ADJ}\n")
     except OSError:
         return  # not every container lets it be written
-
-
-def need_extra() -> None:
-    """Say what to install if the optional packages are not there.
-
-    Raises StartError: they are not.
-    """
-    try:
-        import jinja2  # noqa: F401 - whether it is there is the question
-        import msgspec  # noqa: F401 - see above
-        import prometheus_client  # noqa: F401 - see above
-        import starlette  # noqa: F401 - see above
-        import uvicorn  # noqa: F401 - see above
-    except ImportError as error:
-        raise StartError(f"{error.name} is not installed: pip install 'beanpole[console]'", ExitCode.FAILED) from error

@@ -103,7 +103,6 @@ def reporting(story: Callable[[], str]) -> Iterator[None]:
 
 
 def sentence_of(error: BaseException) -> str:
-    """Return what an error says, as one line for people."""
     if isinstance(error, CannotConnectError) and isinstance(error.__cause__, OSError):
         where = re.sub(r"\[Errno \d+\] ", "", str(error).removesuffix(f": {error.__cause__}"))
         return f"{where}: {reason_of(error.__cause__)} (--url or BEANPOLE_URL says where the server is)"

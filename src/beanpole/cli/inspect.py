@@ -111,7 +111,6 @@ def show(
 
 
 def said_of(client: Client[bytes], id: int) -> dict[str, str]:
-    """Return why a job has failed and died, by the words of explain."""
     facts = run(client, reasons_of([id])).get(id, Facts())
     return {word: text for word, text in (("died", facts.died), ("failed", facts.failed)) if text}
 
@@ -192,7 +191,6 @@ def pages(client: Client[bytes]) -> Iterator[SessionInfo]:
 
 
 def session_row(session: SessionInfo) -> dict[str, object]:
-    """Return what the table shows of a session."""
     more = session.watched_count - len(session.watched)
     return {
         "number": session.number,
@@ -231,14 +229,12 @@ def explain(server: Server, out: Output, what: tuple[int | str, ...]) -> ExitCod
 
 
 def explanation_record(found: Explanation) -> dict[str, object]:
-    """Return all that was said, for JSON."""
     known = {key: int(value) if value.isdecimal() and key != "tube" else value for key, value in found.items()}
     reasons = [{"word": each.word, "facts": each.facts, "text": each.text} for each in found.reasons]
     return known | {"reasons": reasons}
 
 
 def explanation_lines(found: Explanation) -> list[str]:
-    """Return all that was said, for people."""
     if "id" in found:
         place = f", number {found['place']} in the line" if "place" in found else ""
         head = f"job {found['id']} of {found['tube']}: {found['state']}{place}"
@@ -269,6 +265,5 @@ async def async_client(server: Server, tube: str = "default") -> "AsyncIterator[
 
 
 def interval(default: float, help: str) -> Callable[[click.decorators.FC], click.decorators.FC]:  # noqa: A002 - click's word
-    """The option --interval."""
     kind = Duration(0.1, 3600)
     return click.option("--interval", "interval_s", type=kind, default=default, show_default=True, help=help)

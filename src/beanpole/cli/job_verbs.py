@@ -31,7 +31,6 @@ IDS = click.argument("ids", type=ID, nargs=-1, required=True, metavar="ID...")
 
 
 def why(outcome: Outcome, do: str) -> str:
-    """Explain why a job was not done."""
     id, state = outcome.id, outcome.state
     if outcome.refusal:
         return f"job {id}: {outcome.refusal}" + (f": {sentence_of(outcome.error)}" if outcome.error else "")

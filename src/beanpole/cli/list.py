@@ -23,7 +23,6 @@ IN_ORDER = tuple(each for each in STATES if each != "reserved")
 
 
 def place_of(wanted: Filter, first: int | None, last: int | None, id_count_max: int) -> Filter:
-    """Return a filter with what the options of a scan say."""
     if first is not None and last is not None and first > last:
         raise click.UsageError("--from is after --to")
     return replace(wanted, after=max(wanted.after, (first or 1) - 1), last=last or ID_MAX, scan_ids=id_count_max)
@@ -108,7 +107,6 @@ def list(  # noqa: A001 - the word for it
 
 
 def row_of(job: JobInfo, facts: Facts, *, bodies: bool) -> dict[str, object]:
-    """Return the row of a job in a table."""
     shown = job.as_dict() | {"key": job.key or "", "left": facts.left, "death": facts.died, "failed": facts.failed}
     return shown | {"why": shortened(first_line(facts.reason)), "body": preview(job.body) if bodies else ""}
 
@@ -123,10 +121,8 @@ def record_of(job: JobInfo, facts: Facts, *, bodies: bool) -> dict[str, object]:
 
 
 def preview(body: bytes) -> str:
-    """Return how a body begins, on one line."""
     return shortened(cell(body[: BODY_SHOWN * 4].decode(errors="replace")))
 
 
 def shortened(text: str) -> str:
-    """Return a text as long as a table shows it."""
     return text if len(text) <= BODY_SHOWN else text[: BODY_SHOWN - 1] + "…"

@@ -21,8 +21,6 @@ KINDS: dict[str, click.ParamType[Any]] = {
 
 
 def given_options(operation: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the options of an operation, by the names that they have there."""
-
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for each in reversed(OPERATIONS[operation].options):
             if each.help:
@@ -33,7 +31,6 @@ def given_options(operation: str) -> Callable[[Callable[..., Any]], Callable[...
 
 
 def option_of(option: Option) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return the option of a verb that a row of the table describes."""
     kind = click.Choice([word for word, _ in option.choices if word]) if option.choices else KINDS[option.kind]
     flags = (option.flag or f"--{option.name}").split()
     return click.option(
@@ -56,7 +53,6 @@ REASON = click.option(
 
 
 def choice_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that choose among the jobs of a tube."""
     states = click.option(
         "--state", "states", type=click.Choice(RESTING), multiple=True, help="Only these; may be repeated."
     )
@@ -65,7 +61,6 @@ def choice_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def scan_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say at which ids to look for jobs."""
     options = (
         click.option("--from", "first", type=ID, help="The first id to look at."),
         click.option("--to", "last", type=ID, help="The last id to look at."),

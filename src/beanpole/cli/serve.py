@@ -79,7 +79,6 @@ def config_value(ctx: click.Context, option: click.Option, path: str, key: str, 
 
 
 def text_of(value: object) -> str:
-    """Return a value as TOML would say it."""
     return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
@@ -114,7 +113,6 @@ def raise_segment_bytes(_ctx: click.Context, _parameter: click.Parameter, value:
 
 
 def check_listen(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    """Refuse what can't be an address."""
     from beanpole.server.listener import check_address
 
     for address in value:
@@ -171,7 +169,6 @@ NOT_IN_A_CLUSTER = {
 
 
 def is_given(ctx: click.Context, name: str) -> bool:
-    """Whether a setting was given: as a flag, in the environment or in the file."""
     return ctx.get_parameter_source(name) not in {None, click.core.ParameterSource.DEFAULT}
 
 

@@ -115,7 +115,6 @@ def waits_as_json(waits: "Waits | None") -> dict[str, float] | None:
 
 
 async def watch(server: Server, interval_s: float) -> None:
-    """Shows the state until the user has seen enough."""
     from rich.console import Console
     from rich.live import Live
 
@@ -162,7 +161,6 @@ class View:
         self._suspending = False
 
     async def run(self) -> None:
-        """Shows the state until the end."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._left.set)
@@ -181,7 +179,6 @@ class View:
                 await asking
 
     async def _hold_terminal(self) -> None:
-        """Has the terminal until the user leaves."""
         self._left.clear()
         loop = asyncio.get_running_loop()
         with keys_at_once(self._stdin), self._live:

@@ -157,7 +157,6 @@ def line_of(job: JobInfo | StatsJob, body: bytes, state: str, left_s: float) -> 
 
 
 def report_exported(tube: str, count: int) -> None:
-    """Say how much was written, if standard error is a terminal."""
     if sys.stderr.isatty():
         note(f"{jobs_text(count)} of {tube} exported")
 
@@ -275,7 +274,6 @@ def copy_of(record: Any, *, ready: bool) -> Copy:
 
 
 def number_of(record: dict[str, Any], key: str, default: int) -> int:
-    """Return a number of a job."""
     value = record.get(key, default)
     if type(value) is not int or not 0 <= value <= limits.PRI_MAX:
         raise ArgumentError(f"{key} must be a whole number from 0 to {limits.PRI_MAX}, not {value!r}")

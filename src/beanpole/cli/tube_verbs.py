@@ -202,7 +202,6 @@ def in_pieces(client: Client[bytes], progress: Progress, tube: str, state: str, 
 
 
 def at_most(there: Mapping[str, int], count: int | None) -> int:
-    """Return how many jobs there are to be done, of which `count` is the most."""
     return min(sum(there.values()), count or sys.maxsize)
 
 

@@ -80,7 +80,6 @@ def progress(snapshot: "Snapshot", label: str, times: int = 1) -> Iterator[None]
 
 
 def write(found: "Report", lines: Callable[["Report"], Iterator[str]], *, as_json: bool) -> None:
-    """Write a report as JSON, or as sentences for people."""
     if as_json:
         click.echo(json.dumps(found, indent=2))
     else:
@@ -95,14 +94,12 @@ def lines_of_use(found: "Report") -> Iterator[str]:
 
 
 def lines_of_problems(found: "Report") -> Iterator[str]:
-    """Return what is wrong, a line each."""
     for each in found["problems"]:
         place = f"{each['file']} at byte {each['offset']}: " if each["file"] else ""
         yield f"{place}{each['what']} (a start: {each['start']})"
 
 
 def count(number: int, what: str) -> str:
-    """Return a number with what it counts: ``1 job``, ``2 jobs``."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 

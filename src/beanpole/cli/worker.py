@@ -133,7 +133,6 @@ def work(  # noqa: PLR0917 - by name, but the first two
     verbose: bool,
     lifeline: "Lifeline | None" = None,
 ) -> int:
-    """Run the worker in this process; returns the exit code."""
     from beanpole.cli.worker_log import show_log
     from beanpole.server import listener
     from beanpole.worker import events
@@ -221,7 +220,6 @@ def load(target: str) -> "Worker":
 
 
 def broken(name: str) -> click.ClickException:
-    """Show why a module can't be imported."""
     traceback.print_exc()
     return click.ClickException(f"{name} can't be imported, see above")
 

@@ -42,12 +42,10 @@ class Taken:
 
     @property
     def state(self) -> str:
-        """The state that a copy shall have."""
         return "ready" if self.stats.state == "reserved" else self.stats.state
 
     @property
     def delay_s(self) -> int:
-        """Seconds until the job is ready."""
         return self.stats.time_left if self.stats.state == "delayed" else 0
 
 

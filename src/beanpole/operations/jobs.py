@@ -42,7 +42,6 @@ class Outcome:
 
     @property
     def is_done(self) -> bool:
-        """Whether it was done."""
         return self.error is None and not self.refusal
 
 
@@ -75,7 +74,6 @@ def explained(outcomes: Sequence[Outcome]) -> Plan[list[Outcome]]:
 
 
 def delete(_: Given, jobs: Sequence[JobInfo]) -> Plan[list[Outcome]]:
-    """Delete jobs."""
     ids = [job.id for job in jobs]
     found = [Outcome(id) for id in ids]
     try:
@@ -87,7 +85,6 @@ def delete(_: Given, jobs: Sequence[JobInfo]) -> Plan[list[Outcome]]:
 
 
 def kick(_: Given, jobs: Sequence[JobInfo]) -> Plan[list[Outcome]]:
-    """Make jobs ready."""
     results = yield from together([job.id for job in jobs], lambda line, id: line.kick_job(id))
     return (yield from outcomes_of(results))
 
@@ -188,7 +185,6 @@ def priority_of(given: Given, job: StatsJob) -> int:
 
 
 def release(given: Given, jobs: Sequence[JobInfo]) -> Plan[list[Outcome]]:
-    """Make jobs ready, or delay them."""
     delay = given.get("delay") or 0
     return (yield from finish(jobs, lambda line, job: line.release(job.id, priority_of(given, job), delay)))
 
@@ -208,7 +204,6 @@ def snooze(given: Given, jobs: Sequence[JobInfo]) -> Plan[list[Outcome]]:
 
 
 def fail(given: Given, jobs: Sequence[JobInfo]) -> Plan[list[Outcome]]:
-    """Let an attempt fail."""
     options = {**given, "reason": given.get("reason") or ""}
     return (yield from finish(jobs, lambda line, job: line.fail_job(job.id, **options)))
 
