@@ -30,9 +30,6 @@ FILE_LINES = 500
 FILE_LINES_MAX = 800
 """Lines of a file that holds one class."""
 
-PRINTING = ("src/beanpole/cli/", "ids/src/beanpole_ids/cli/")
-"""Where `print` is the point. A server says things through its log."""
-
 WITH_A_CLOCK = (
     "src/beanpole/posix.pxd",
     "src/beanpole/server/",
@@ -135,14 +132,6 @@ def modules_say_what_they_are_for(name: str, text: str) -> Complaints:
             yield f"{name}: begin with a comment that says what this declares"
     elif not ast.get_docstring(tree(text)) and text.strip():
         yield f"{name}: begin with a docstring: what the module is for, its invariants, what it does not do"
-
-
-def only_the_command_line_prints(name: str, text: str) -> Complaints:
-    if name.startswith(PRINTING):
-        return
-    for node in nodes(text):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
-            yield f"{name}:{node.lineno}: print: log it, or return it to the command line"
 
 
 def only_the_server_reads_the_clock(name: str, text: str) -> Complaints:
@@ -253,7 +242,6 @@ RULES = {
     functions_fit_a_screen: ("", (".py",)),
     files_fit_a_head: ("", (".py", ".pxd")),
     modules_say_what_they_are_for: ("", (".py", ".pxd")),
-    only_the_command_line_prints: ("src/", (".py",)),
     only_the_server_reads_the_clock: ("src/", (".py", ".pxd")),
     casts_of_objects_are_checked: ("src/", (".py",)),
     nothing_is_unfinished: ("", (".py", ".pxd")),
@@ -332,10 +320,8 @@ FOUND = [
     (files_fit_a_head, ENGINE, "class Engine:\n" + "    x = 1\n" * FILE_LINES_MAX),
     (modules_say_what_they_are_for, ENGINE, "import ast\n"),
     (modules_say_what_they_are_for, HEADER, "cimport cython\n"),
-    (only_the_command_line_prints, ENGINE, "print(1)\n"),
     (only_the_server_reads_the_clock, ENGINE, "import time\nnow = time.time()\n"),
     (only_the_server_reads_the_clock, ENGINE, "from time import monotonic\nmonotonic()\n"),
-    (only_the_server_reads_the_clock, ENGINE, "import datetime\ndatetime.datetime.now()\n"),
     (only_the_server_reads_the_clock, HEADER, "from posix.time cimport clock_gettime\n"),
     (casts_of_objects_are_checked, ENGINE, "cython.cast(Job, each)\n"),
     (nothing_is_unfinished, ENGINE, "raise NotImplemented" + "Error\n"),

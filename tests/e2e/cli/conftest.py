@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import pty
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +17,7 @@ from click.testing import CliRunner
 from beanpole import Client
 from beanpole.cli.main import main
 from tests import forks
-from tests.e2e.process import environment
+from tests.e2e.process import environment, written_to
 from tests.servers import HOST, Server, beanpole_server, beanstalkd_server
 
 Where = int | IO[bytes] | None
@@ -79,6 +81,26 @@ class Cli:
         with self.start(*arguments, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE) as process:
             out, err = process.communicate(given, timeout=60)
         return Done(process.returncode, out or b"", err.decode())
+
+    def shown(self, *arguments: object, stream: str = "stdout") -> str:
+        """What a verb shows on a terminal that is its standard output, or another stream."""
+        ours, theirs = pty.openpty()
+        streams: dict[str, Where] = {"stdout": subprocess.DEVNULL, stream: theirs}
+        with self.start(*arguments, **streams) as process:
+            os.close(theirs)
+            said = written_to(ours)
+        os.close(ours)
+        assert process.returncode == 0
+        return said.decode(errors="surrogateescape").replace("\r\n", "\n")
+
+    def typed(self, text: bytes, *arguments: object) -> Done:
+        """Runs a verb while somebody types on the terminal that is its standard input."""
+        ours, theirs = pty.openpty()
+        os.write(ours, text)
+        done = self.process(*arguments, stdin=theirs)
+        os.close(theirs)
+        os.close(ours)
+        return done
 
 
 def command(*arguments: object) -> list[str]:

@@ -191,9 +191,3 @@ def test_a_server_that_does_not_start() -> None:
     done = conformance(sys.executable, "-c", "import sys; sys.exit('no room for {port}')")
     assert done.code == ExitCode.NO_SERVER
     assert re.search(r"ended with exit code 1: no room for \d+$", done.err.strip())
-
-
-def test_a_server_that_is_not_started_by_the_kit() -> None:
-    done = conformance(f"{HOST}:11300")
-    assert done.code == ExitCode.USAGE
-    assert "write {port} where its port stands" in done.err

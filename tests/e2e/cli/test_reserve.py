@@ -5,8 +5,6 @@ import pty
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from beanpole import Client
 from tests.e2e.cli.conftest import Cli
 from tests.e2e.process import wait_until
@@ -101,14 +99,11 @@ def test_exec_releases_or_buries_when_the_command_fails(cli: Cli, client: Client
     assert done.err == f'noise\n{{"note": "job {id}: the command ended with -9"}}\n'
     assert counts(client, tube) == (0, 0, 0, 1)
     assert client.stats_job(id).pri == 3
-    assert "--exec deletes" in cli("reserve", tube, "--exec", "true", "--delete", code=5).err
 
 
-def test_exec_of_all_jobs_needs_a_way_out(cli: Cli, client: Client[bytes], tube: str) -> None:
+def test_exec_of_all_jobs(cli: Cli, client: Client[bytes], tube: str) -> None:
     client.put_many([b"x", b"y", b"z"])
     every = ("reserve", tube, "--count", 0, "--timeout", 0)
-    assert "again and again" in cli(*every, "--exec", "false", code=5).err
-    assert "again and again" in cli(*every, "--release", code=5).err
     assert cli.process(*every, "--exec", "grep -q x", "--bury").code == 1
     assert counts(client, tube) == (0, 0, 0, 2)
     client.kick(9)
@@ -140,8 +135,3 @@ def test_terminal_shows_what_is_waited_for(cli: Cli, client: Client[bytes], tube
         client.put(b"x")
         assert process.communicate(timeout=60)[0] == b"x\n"
     os.close(ours)
-
-
-@pytest.mark.parametrize("ends", [["--bury", "--delete"], ["--release", "--bury", "--exec", "true"]])
-def test_two_ends(cli: Cli, tube: str, ends: list[str]) -> None:
-    assert "exclude each other" in cli("reserve", tube, *ends, code=5).err

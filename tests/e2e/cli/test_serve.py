@@ -56,12 +56,6 @@ def test_flags_that_need_a_data_directory_are_told(tmp_path: Path) -> None:
         assert "without -b" not in process.messages
 
 
-def test_help_tells_limits_and_exit_codes() -> None:
-    text = start_in_vain("--help", listen=False).output
-    assert "65536 at least" in " ".join(text.split())
-    assert "  111  an address can't be resolved or bound" in text
-
-
 def test_wrong_type_in_the_file_is_told_in_the_files_words(tmp_path: Path) -> None:
     (tmp_path / "server.toml").write_text("verbose = true\n")
     error = start_in_vain("--config", str(tmp_path / "server.toml")).error

@@ -111,12 +111,3 @@ def test_the_table_of_events_is_the_list() -> None:
         f"| `{name}` | {level} | {fields} | {each.meaning} |"
         for (name, level, fields), each in zip(listed, EVENTS, strict=True)
     ]
-
-
-def test_every_flag_is_named() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "beanpole", "worker", "--help"], capture_output=True, text=True, check=True
-    )
-    flags = set(re.findall(r"(?<![\w-])--[a-z-]+", done.stdout)) - {"--help"}
-    assert len(flags) >= 6
-    assert not {flag for flag in flags if flag not in PAGE}

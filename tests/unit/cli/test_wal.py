@@ -177,17 +177,13 @@ def test_salvage(damaged: Path) -> None:
 
 def test_salvage_as_json(damaged: Path) -> None:
     place_of(damaged, Kind.WHOLE, 25).overwrite(at=200)
+    assert "Job 25 is lost: only changes of it are left." in run("salvage", "--dry-run", damaged).output
     found = json.loads(run("salvage", "--json", damaged).output)
     assert found["done"] is True
     assert found["jobs"] == len(ALIVE) - 2
     assert found["lost_jobs"] == [25]
     assert found["lost_bytes"] == 2 * 1084
     assert [each["lost_bytes"] for each in found["problems"]] == [1084, 1084]
-
-
-def test_salvage_names_a_lost_job(damaged: Path) -> None:
-    place_of(damaged, Kind.WHOLE, 25).overwrite(at=200)
-    assert "Job 25 is lost: only changes of it are left." in run("salvage", damaged).output
 
 
 def test_progress_is_shown_on_a_terminal_only(written: Path) -> None:

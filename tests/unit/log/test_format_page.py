@@ -25,12 +25,6 @@ def block(title: str) -> str:
     return found[1]
 
 
-def test_sizes() -> None:
-    header = (ROOT / "src/beanpole/log/format.pxd").read_text()
-    actual = dict(re.findall(r"^    ([A-Z_]+) = (\d+)", header.partition("    # Sizes in bytes.")[2], re.MULTILINE))
-    assert dict(re.findall(r"^\| `([A-Z_]+)` \| (\d+) \|", PAGE, re.MULTILINE)) == actual
-
-
 def test_kinds() -> None:
     documented = {name: int(number) for number, name in re.findall(r"^### (\d+) ([A-Z]+):", PAGE, re.MULTILINE)}
     assert documented == {name: int(kind) for name, kind in Kind.__members__.items()}
