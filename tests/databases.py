@@ -32,7 +32,6 @@ def program(name: str) -> str | None:
 
 
 def is_there() -> bool:
-    """Whether a database can be started here."""
     return all(map(program, PROGRAMS))
 
 
@@ -66,11 +65,9 @@ class DatabaseServer:
             subprocess.run(command, cwd=self.folder, stdout=output, stderr=output, check=True, **self._as_whom)
 
     def url(self, database: str) -> str:
-        """The address of a database."""
         return f"postgresql+psycopg://beanpole@/{database}?host={self.folder}"
 
     def start(self) -> None:
-        """Starts the server; it answers when this returns."""
         assert self.process is None
         command = [self._serve, "-D", str(self.data), "-k", str(self.folder)]
         command += ["-c", "listen_addresses=", "-c", "shared_buffers=16MB"]
@@ -113,7 +110,6 @@ class DatabaseServer:
         self._administer(f"DROP DATABASE {name} WITH (FORCE)")
 
     def signal(self, number: int) -> None:
-        """Sends a signal to all processes of the server; PostgreSQL has one for each connection."""
         assert self.process is not None
         assert self.process.poll() is None, "the server ended by itself"
         first = self.process.pid
@@ -175,7 +171,6 @@ class Database:
 
     @contextmanager
     def connected(self, isolation_level: str | None = None) -> Iterator[sa.Connection]:
-        """A connection."""
         engine = sa.create_engine(self.url, poolclass=sa.NullPool)
         with engine.connect() as connection:
             if isolation_level:
@@ -183,14 +178,12 @@ class Database:
             yield connection
 
     def run(self, *statements: str) -> None:
-        """Executes statements in one transaction."""
         with self.connected() as connection:
             for each in statements:
                 connection.exec_driver_sql(each)
             connection.commit()
 
     def run_alone(self, statement: str) -> None:
-        """Executes a statement without a transaction."""
         with self.connected("AUTOCOMMIT") as connection:
             connection.exec_driver_sql(statement)
 
@@ -211,5 +204,4 @@ class DatabaseServers:
             yield Database(url, self._running)
 
     def stop(self) -> None:
-        """Ends the server."""
         self._ends.close()

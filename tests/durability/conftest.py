@@ -13,7 +13,6 @@ SMALL_DISK_BYTES = 1 << 20
 
 @pytest.fixture(scope="session")
 def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The library that stands before the disk."""
     return compile_shim(tmp_path_factory.mktemp("shim"))
 
 
@@ -27,7 +26,6 @@ def switches(shim: Path, tmp_path: Path) -> Switches:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
-    """A disk of a mebibyte."""
     mount_point = tmp_path / "disk"
     mount_point.mkdir()
     with small_disk(mount_point, SMALL_DISK_BYTES) as made:

@@ -53,7 +53,6 @@ def facts(client: Client, command: str = "stats") -> dict[str, str]:
 
 
 def put_line(body: bytes, *, pri: int = 0, delay_s: int = 0, ttr_s: int = 1000) -> bytes:
-    """The bytes of a put."""
     return b"put %d %d %d %d\r\n%b\r\n" % (pri, delay_s, ttr_s, len(body), body)
 
 

@@ -81,7 +81,6 @@ class Ledger:
         self.asked[job.id] = wanted
 
     def ask_delete(self, job: Promised) -> None:
-        """Note that a job's delete is asked for."""
         self.asked[job.id] = None
 
     def acknowledge_put(self, id: int) -> None:

@@ -60,7 +60,6 @@ class Worker(threading.Thread, ABC):
         """Does something."""
 
     def line(self) -> bytes:
-        """The next line."""
         line = self.client.line()
         if not line.endswith(b"\r\n"):
             raise Gone
@@ -153,7 +152,6 @@ class Hermit(Worker):
         return read
 
     def put(self) -> tuple[bytes, Callable[[], None]] | None:
-        """A new job."""
         if len(self.ledger.jobs) + len(self.ledger.puts) >= JOBS_MAX:
             return None
         delay_s = self.random.choice((0, 0, LONG_S))
@@ -169,8 +167,6 @@ class Hermit(Worker):
         return put_line(job.body, pri=job.pri, delay_s=delay_s), read
 
     def reserve(self) -> tuple[bytes, Callable[[], None]]:
-        """A reservation, which is nothing that must survive."""
-
         def read() -> None:
             if found := self.reserved():
                 job = self.ledger.jobs[found[0]]
@@ -181,7 +177,6 @@ class Hermit(Worker):
         return b"reserve-with-timeout 0\r\n", read
 
     def release(self) -> tuple[bytes, Callable[[], None]] | None:
-        """A held job is given back, at once or later."""
         if (job := self.pick(RESERVED)) is None:
             return None
         delay_s, pri = self.random.choice((0, LONG_S)), self.random.randint(0, 5000)
@@ -190,7 +185,6 @@ class Hermit(Worker):
         return b"release %d %d %d\r\n" % (job.id, pri, delay_s), self.answer(job.id, b"RELEASED\r\n")
 
     def bury(self) -> tuple[bytes, Callable[[], None]] | None:
-        """A held job is put aside."""
         if (job := self.pick(RESERVED)) is None:
             return None
         pri = self.random.randint(0, 5000)
@@ -198,7 +192,6 @@ class Hermit(Worker):
         return b"bury %d %d\r\n" % (job.id, pri), self.answer(job.id, b"BURIED\r\n")
 
     def kick_job(self) -> tuple[bytes, Callable[[], None]] | None:
-        """A job that was put aside comes back."""
         if (job := self.pick(BURIED, DELAYED)) is None:
             return None
         self.ledger.ask(job, state=READY, kicks=job.kicks + 1)
@@ -237,7 +230,6 @@ class Buyer(Worker):
         self.market = market
 
     def step(self) -> None:
-        """Reserves a job and deletes it, or gives it back."""
         self.client.send(b"reserve\r\n")
         found = self.reserved()
         assert found is not None, "a reserve without a timeout timed out"
@@ -258,7 +250,6 @@ class Seller(Buyer):
     """Puts into the shared tube, several jobs in flight; when nobody buys them, it buys."""
 
     def step(self) -> None:
-        """Puts some jobs."""
         if len(self.market.put) - len(self.market.deleted) > MARKET_MAX:
             super().step()
             return

@@ -109,11 +109,9 @@ class Switches:
         return path.stat().st_size if path.exists() else 0
 
     def set(self, name: str) -> None:
-        """Turns a switch on."""
         (self.folder / name).touch()
 
     def clear(self, name: str) -> None:
-        """Turns a switch off."""
         (self.folder / name).unlink(missing_ok=True)
 
     @contextmanager

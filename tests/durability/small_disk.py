@@ -31,7 +31,6 @@ class SmallDisk:
         return self.holder.stdout.readline() == "yes\n"
 
     def resize(self, size: int) -> None:
-        """Makes the disk larger or smaller."""
         assert self.run(f"mount -o remount,size={size} {self.mount_point}"), "the disk can't be resized"
 
     def free_bytes(self) -> int:

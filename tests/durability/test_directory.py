@@ -18,7 +18,6 @@ SEGMENT = ("-s", "65536")
 
 
 def one_line(error: str) -> str:
-    """What a server that did not start has said: one line."""
     (line,) = error.splitlines()
     return line
 
@@ -137,12 +136,10 @@ def test_stop_of_an_idle_server(tmp_path: Path, number: signal.Signals) -> None:
 
 
 def segments_of(log: Path) -> list[Path]:
-    """The files of a log, oldest first."""
     return sorted(log.glob("segment.*"))
 
 
 def flip(path: Path, at: int) -> None:
-    """Changes a byte of a file."""
     data = bytearray(path.read_bytes())
     data[at] ^= 0xFF
     path.write_bytes(data)

@@ -25,7 +25,6 @@ BODY_BYTES = (1, 1000, 20_000)
 
 @pytest.fixture
 def log(disk: SmallDisk) -> Path:
-    """A directory on a small disk."""
     return disk.path / "log"
 
 

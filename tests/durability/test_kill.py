@@ -33,7 +33,6 @@ SELLER_COUNT = 4
 
 
 def crowd(process: Process, round_: int, hermits: dict[str, Ledger], market: Market) -> list[Worker]:
-    """All clients of a round."""
     return [
         *(Hermit(process.connect(), f"{tube}-{round_}", tube, ledger) for tube, ledger in hermits.items()),
         *(Buyer(process.connect(), f"buyer{i}-{round_}", market) for i in range(BUYER_COUNT)),

@@ -34,7 +34,6 @@ class Ban:
         """The calls that were made all the same: compiled code may have dropped the exception."""
 
     def note(self, call: str) -> None:
-        """A call is made."""
         if self.holds:
             self.broken.append(call)
             raise AssertionError(f"a command asks for {call}")
@@ -258,7 +257,6 @@ class SimDisk:
     # --- what happens to it -------------------------------------------------------------------------------------------
 
     def used_bytes(self) -> int:
-        """The bytes of all files."""
         return sum(len(inode.cache) for inode in self.cache.values())
 
     def disarm(self) -> None:

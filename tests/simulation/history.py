@@ -380,7 +380,6 @@ class History:
 
 
 def rules_of(engine: Engine) -> dict[bytes, bytes]:
-    """The rules that are set, by pattern."""
     return {} if engine.rules is None else {each.pattern: each.text for each in engine.rules.all()}
 
 

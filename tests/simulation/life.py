@@ -156,7 +156,6 @@ class Life:
         self.failed = True
 
     def guard(self, call: Callable[[], object]) -> None:
-        """Makes a call in which the disk may fail: then the log must say so."""
         try:
             call()
         except OSError:

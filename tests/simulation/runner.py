@@ -115,12 +115,10 @@ class SimRunner:
             self.done.popleft()()
 
     def run_soon(self) -> None:
-        """Makes one call that waits."""
         if self.calls:
             self.calls.popleft()()
 
     def run_timers(self) -> None:
-        """Makes the calls whose time has come."""
         while self.timers and self.timers[0][0] <= self.clock.now_ns:
             heapq.heappop(self.timers)[2]()
 

@@ -49,5 +49,4 @@ class Server:
         return self.clients[client].connection.take_output(self.life.log.durable_index)
 
     def ids(self) -> list[int]:
-        """The jobs that there are."""
         return sorted(job.id for job in self.life.engine.jobs.jobs())

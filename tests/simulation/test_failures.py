@@ -176,7 +176,6 @@ def test_stop_takes_no_attempt() -> None:
 
 
 def syncs(life: Life) -> bool:
-    """Whether a sync is under way."""
     return life.runner.under_way is not None
 
 

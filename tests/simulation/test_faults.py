@@ -102,7 +102,6 @@ class Full:
         return self.client.last_reply
 
     def fill(self, body_bytes: int = 100) -> None:
-        """Jobs are put until one is refused."""
         while self.ask(b"put", b"put 1 0 100 %d" % body_bytes, body=bytes(body_bytes)) == b"INSERTED":
             pass
 
@@ -115,7 +114,6 @@ class Full:
         return False
 
     def log_bytes(self) -> int:
-        """The bytes of the segments."""
         return sum(len(each.cache) for name, each in self.disk.cache.items() if not name.startswith("spare"))
 
     def kill(self) -> None:

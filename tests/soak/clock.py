@@ -79,7 +79,6 @@ class Clock:
 
     @property
     def now_ns(self) -> int:
-        """What is in its file."""
         return int(struct.unpack("=q", self.memory[:8])[0])
 
     @now_ns.setter

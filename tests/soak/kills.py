@@ -69,7 +69,6 @@ def run(seed: int, folder: Path, clock: Clock, kills: int = KILLS) -> int:
 
 
 def main() -> None:
-    """Run; an assertion says what went wrong."""
     kills = count = 0
     with tempfile.TemporaryDirectory(prefix="beanpole-") as name:
         clock = Clock(Path(name), START_NS)

@@ -63,16 +63,13 @@ class RealWorld:
 
     @property
     def now_ns(self) -> int:
-        """What the server's clock shows."""
         return self.clock.now_ns
 
     def connect(self, name: str) -> None:
-        """Opens a connection."""
         self.clients[name] = self.process.connect(wait_accepted=False)
         self.clients[name].socket.settimeout(PATIENCE_S)
 
     def send(self, name: str, data: bytes) -> None:
-        """Sends bytes."""
         self.clients[name].send(data)
 
     def half_close(self, name: str) -> None:
@@ -84,18 +81,15 @@ class RealWorld:
         self.clients.pop(name).reset()
 
     def drain(self) -> None:
-        """Enters drain mode."""
         self.process.signal(signal.SIGUSR1)
 
     def tick(self, duration_ns: int) -> None:
-        """Lets time pass."""
         self.clock.now_ns += duration_ns
 
     def settle(self) -> None:
         """Does nothing: a server goes on by itself."""
 
     def close(self) -> None:
-        """Ends the server."""
         kill(self.process)
         for client in self.clients.values():
             client.socket.close()
@@ -220,7 +214,6 @@ class RealConversation(Conversation):
 
 
 def main() -> None:
-    """Run; an assertion says what went wrong."""
     with tempfile.TemporaryDirectory(prefix="beanpole-") as folder:
         RealConversation.clock = Clock(Path(folder), START_NS)
         for seed in seeds(arguments(__doc__).parse_args()):

@@ -10,7 +10,6 @@ from tests.soak.seeds import arguments, say, seeds
 
 
 def main() -> None:
-    """Run; an assertion says what went wrong."""
     count = power_cuts = kills = put = deleted = 0
     for seed in seeds(arguments(__doc__).parse_args()):
         for extensions, limits in ((False, False), (True, False), (seed % 2 == 1, True)):

@@ -155,7 +155,6 @@ class Account:
         return sum(int(self.model.jobs[job.id].reserves - job.reserves) for job in jobs)
 
     def states(self) -> list[str]:
-        """Return the states of its jobs."""
         return [job.state for job in self.model.jobs.values()]
 
     def align(self, client: Client, jobs: list[Thing]) -> None:

@@ -34,7 +34,6 @@ class Cluster:
         self("init", "--cluster-durability", "local", "--silence-ms", silence_ms, *flags)
 
     def node(self, name: str, *flags: str) -> AbstractContextManager[Process]:
-        """A node that answers clients."""
         return serving("--cluster", self.url, "--node", name, *flags)
 
     def leader(self) -> str:
@@ -43,7 +42,6 @@ class Cluster:
         return str(done.objects[0]["leader"]) if done.code == 0 else ""
 
     def wait_leader(self, *names: str) -> None:
-        """Waits until one of some nodes leads."""
         wait_until(lambda: self.leader() in names, f"one of {names} leads")
 
     def wait_alive(self, *names: str) -> None:
@@ -83,7 +81,6 @@ class Cluster:
         )
 
     def count(self, table: str, condition: str) -> int:
-        """How many rows of a table there are."""
         with self.database.connected() as connection:
             found = connection.exec_driver_sql(f"select count(*) from beanpole.{table} where {condition}").scalar()  # noqa: S608
             return int(found or 0)

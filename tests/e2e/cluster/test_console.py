@@ -42,7 +42,6 @@ def scraped(process: Process) -> Samples:
 
 
 def jobs_in(found: Samples) -> bool:
-    """Whether anything is said of jobs."""
     return any(name == "beanpole_jobs" for name, _ in found)
 
 
@@ -89,7 +88,6 @@ def page(process: Process, path: str) -> str:
 
 
 def has_tubes(process: Process, node: str, names: set[str]) -> bool:
-    """Whether a node's console lists some tubes."""
     return {each["name"] for each in asks(process, f"/servers/{node}/tubes").get("items", [])} >= names
 
 

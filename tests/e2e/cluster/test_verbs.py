@@ -213,7 +213,6 @@ def test_step_down_that_gives_up_asks_for_nothing_any_more(cluster: Cluster) -> 
 
 
 def reserves(process: Process) -> bool:
-    """Whether a client of a node gets job 1."""
     with process.connect(wait_accepted=False) as client:
         client.send(b"reserve-with-timeout 1\r\n")
         return answer(client) == b"RESERVED 1 1\r\n"
@@ -249,7 +248,6 @@ THERE = (
 
 
 def is_paused(process: Process) -> bool:
-    """Whether the tube is paused."""
     with process.connect() as client:
         return client.statistic("pause-time-left", b"stats-tube mail\r\n") > 900
 

@@ -131,11 +131,9 @@ class Database:
         return open_store  # type: ignore[return-value]
 
     def find(self, place: Place) -> Entry | None:
-        """Return the row at a place."""
         return self.tables.get(place.segment, {}).get(place.row)
 
     def numbers(self) -> list[int]:
-        """Return the segments that are listed."""
         return sorted(self.tables.keys() | self.without_table)
 
     def damage(self, place: Place) -> None:

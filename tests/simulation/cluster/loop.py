@@ -41,7 +41,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.put_off_count = 0
 
     def time(self) -> float:
-        """Return the simulated time, in seconds."""
         return self.now_s
 
     def _process_events(self, _events: list[Any]) -> None:
@@ -83,5 +82,4 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         super().call_at(later_s, self.run_or_put_off, callback, args, context, cell, context=context)
 
     def pause(self, node: str, seconds: float) -> None:
-        """Let a node stand still for a while from now on."""
         self.paused_until_s[node] = self.now_s + seconds

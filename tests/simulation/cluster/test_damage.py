@@ -29,22 +29,18 @@ Harm = Callable[[Database, Place], None]
 
 
 def damage_row(database: Database, place: Place) -> None:
-    """Flip a bit of a row."""
     database.damage(place)
 
 
 def break_page(database: Database, place: Place) -> None:
-    """Let the server itself not read a row."""
     database.unreadable.add(place)
 
 
 def delete_row(database: Database, place: Place) -> None:
-    """Delete a row."""
     del database.tables[place.segment][place.row]
 
 
 def drop_table(database: Database, place: Place) -> None:
-    """Drop the table of a row."""
     database.drop_table(place.segment)
 
 

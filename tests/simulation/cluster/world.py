@@ -84,7 +84,6 @@ class World:
         self.loop = SimulatedLoop()
 
     def run(self, main: Any) -> None:
-        """Run a coroutine in simulated time."""
         try:
             self.loop.run_until_complete(main)
         finally:
@@ -101,7 +100,6 @@ class World:
         self.nodes = [SimulatedNode(self, f"n{i}") for i in range(self.node_count)]
 
     def tell(self, line: tuple[Any, ...]) -> None:
-        """Count what an operator would read."""
         self.counts[line[0]] += 1
 
     def leaders(self) -> list["SimulatedNode"]:
@@ -166,12 +164,10 @@ class SimulatedNode:
         self.start()
 
     def tell(self, line: tuple[Any, ...]) -> None:
-        """Note what an operator would read."""
         self.told.append(line)
         self.world.tell(line)
 
     def start(self) -> None:
-        """Start the process."""
         self.node = Node(
             self.world.database.opener(self.name),
             note={"node": self.name, "address": self.name},
@@ -186,7 +182,6 @@ class SimulatedNode:
         NODE.reset(token)
 
     async def kill(self) -> None:
-        """End the process."""
         if self.task is not None:
             task, self.task = self.task, None
             task.cancel()
@@ -212,7 +207,6 @@ class SimulatedNode:
     # --- Roles --------------------------------------------------------------------------------------------------------
 
     def lead(self, engine: Engine, log: Any) -> None:
-        """Serve clients."""
         check(engine)
         self.log = log
         self.paused = False
@@ -222,7 +216,6 @@ class SimulatedNode:
         self.world.loop.call_later(TICK_S, self.tick, log)
 
     def run_soon(self) -> None:
-        """Run a turn in this round."""
         self.world.loop.call_soon(self.run_turn)
 
     def follow(self, note: dict[str, str], epoch: int, cluster: str) -> None:
@@ -231,37 +224,30 @@ class SimulatedNode:
     reaches_leader = True
 
     def pause(self) -> None:
-        """Run no more commands."""
         self.paused = True
 
     def stop_leading(self) -> None:
-        """Close every client."""
         self.close()
 
     # --- turns --------------------------------------------------------------------------------------------------------
 
     def now_ns(self) -> int:
-        """Return the engine's clock."""
         return int(self.clock.now_ns() + self.log.clock_offset_ns)
 
     def send_held(self) -> None:
-        """Send what is durable."""
         if self.turn is not None:
             self.turn.send_held(self.now_ns())
 
     def run_turn(self) -> None:
-        """Run a turn."""
         if self.turn is not None and not self.paused:
             self.turn.run(self.now_ns())
 
     def tick(self, log: Any) -> None:
-        """Run what is due in the engine."""
         if self.turn is not None and self.log is log:
             self.run_turn()
             self.world.loop.call_later(TICK_S, self.tick, log)
 
     def close(self) -> None:
-        """Close every client without a reply."""
         if self.turn is not None:
             self.turn.stop()
             self.turn = None
@@ -273,7 +259,6 @@ class SimulatedNode:
     # --- clients ------------------------------------------------------------------------------------------------------
 
     def connect(self) -> "ClientTransport":
-        """A client connects."""
         assert self.turn is not None
         self.clients.append(ClientTransport(self.turn))
         return self.clients[-1]
@@ -285,7 +270,6 @@ class SimulatedNode:
         NODE.reset(token)
 
     def state(self) -> dict[int, bytes]:
-        """Every job."""
         engine = self.node.leading.replica.engine if self.node.leading else self.node.following.replica.engine  # type: ignore[union-attr]
         return state_of(engine)
 

@@ -62,11 +62,9 @@ class Cluster(Generic[S]):
         self.client_count = 0
 
     def init(self) -> None:
-        """Make the tables."""
         asyncio.run(admin.init(self.servers.url, segment_bytes=self.segment_bytes))
 
     def start(self) -> None:
-        """Start everything."""
         for each in self.nodes:
             each.start()
         leader_of(self.nodes)

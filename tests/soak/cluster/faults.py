@@ -47,7 +47,6 @@ class Fault:
 
 
 def until(cluster: Cluster[Any], condition: Callable[[], object], what: str, wait_s: float = WAIT_S) -> None:
-    """Wait for a condition."""
     give_up_at = time.monotonic() + wait_s
     while not condition():
         assert time.monotonic() < give_up_at, f"waited in vain: {what}\n{cluster.said()}"
@@ -66,18 +65,15 @@ def expect_halt(cluster: Cluster[Any], nodes: list[NodeProcess]) -> None:
 
 
 def leaders(cluster: Cluster[Any]) -> list[NodeProcess]:
-    """Return the node that leads."""
     return [leader_of(cluster.nodes)]
 
 
 def follower(cluster: Cluster[Any]) -> list[NodeProcess]:
-    """Return a node that follows."""
     leader = leader_of(cluster.nodes)
     return [random.choice([each for each in cluster.nodes if each is not leader])]
 
 
 def everyone(cluster: Cluster[Any]) -> list[NodeProcess]:
-    """Return all nodes."""
     return cluster.nodes
 
 
@@ -168,7 +164,6 @@ def computing_wrongly(cluster: Cluster[Any]) -> None:
 
 
 def step_downs(cluster: Cluster[Any]) -> None:
-    """Ask whoever leads to hand over, again and again."""
     for _ in range(5):
         try:
             asyncio.run(admin.step_down(cluster.servers.url, "", WAIT_S))
@@ -193,14 +188,12 @@ def upgraded(cluster: Cluster[Any]) -> None:
 
 
 def primary_killed(cluster: Cluster[Any]) -> None:
-    """Kill the primary."""
     cluster.servers.lose_primary()
     cluster.answered()
     cluster.servers.repair()
 
 
 def both_killed(cluster: Cluster[Any]) -> None:
-    """Kill the primary and the node that leads."""
     leader = leader_of(cluster.nodes)
     leader.kill()
     cluster.servers.lose_primary()
@@ -210,7 +203,6 @@ def both_killed(cluster: Cluster[Any]) -> None:
 
 
 def all_killed(cluster: Cluster[Pair]) -> None:
-    """Kill all nodes and both servers."""
     servers = (cluster.servers.standby, cluster.servers.primary)
     for node in cluster.nodes:
         node.kill()
@@ -230,13 +222,11 @@ def standby_killed(cluster: Cluster[Pair]) -> None:
 
 
 def standby_stopped(cluster: Cluster[Pair]) -> None:
-    """Let the standby stand still."""
     with cluster.servers.standby.frozen():
         time.sleep(HOLD_S)
 
 
 def primary_stopped(cluster: Cluster[Pair]) -> None:
-    """Let the primary stand still, until another is promoted."""
     old = cluster.servers.primary
     old.signal(signal.SIGSTOP)
     cluster.servers.promote()
@@ -335,7 +325,6 @@ def bit_flipped(cluster: Cluster[Pair]) -> None:
 
 
 def table_dropped(cluster: Cluster[Pair]) -> None:
-    """Drop an old segment, and start a follower again."""
     harm_old_table(cluster, "drop table TABLE")
 
 
@@ -428,7 +417,6 @@ PAIR_KINDS = [
 
 
 def freeze_manager(cluster: Cluster[PatroniServers]) -> None:
-    """Let the primary's Patroni stand still, which goes on when another server is promoted."""
     cluster.servers.freeze_manager()
     cluster.answered()
     cluster.servers.thaw_manager()

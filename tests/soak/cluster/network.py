@@ -33,7 +33,6 @@ def alone(module: str) -> None:
 
 
 def ip(words: str) -> None:
-    """Configure the network, with iproute2."""
     subprocess.run(["ip", *words.split()], check=True)
 
 

@@ -67,7 +67,6 @@ class NodeProcess:
         return connection
 
     def signal(self, number: int) -> None:
-        """Send a signal."""
         assert self.process is not None
         os.kill(self.process.pid, number)
 
@@ -79,7 +78,6 @@ class NodeProcess:
         self.process = None
 
     def has_ended(self) -> bool:
-        """Whether it has ended by itself."""
         return self.process is not None and self.process.poll() is not None
 
     def wait(self) -> int:
@@ -90,7 +88,6 @@ class NodeProcess:
         return code
 
     def stop(self) -> None:
-        """End it."""
         if self.process is not None:
             self.signal(signal.SIGCONT)
             self.process.terminate()

@@ -37,7 +37,6 @@ class Roles:
 
     @property
     def members(self) -> list[str]:
-        """The PostgreSQL servers."""
         return [self.primary, self.sync, self.other]
 
 
@@ -91,12 +90,10 @@ FAULTS = [
 
 
 def everything_but(name: str) -> list[str]:
-    """Return the other machines."""
     return [each for each in HOSTS if each != name]
 
 
 def turns_away(node: NodeProcess) -> bool:
-    """Whether a node closes new connections."""
     try:
         with node.connect(CLOSED_S) as connection:
             return connection.recv(1) == b""

@@ -30,12 +30,10 @@ class PatroniServers:
 
     @property
     def url(self) -> str:
-        """What the nodes are given."""
         return self.machines.url
 
     @property
     def logs(self) -> list[Path]:
-        """What the servers said."""
         return sorted(self.machines.folder.glob("*.log"))
 
     def empty(self) -> None:
@@ -60,7 +58,6 @@ class PatroniServers:
         self.machines.kill_postgres(self.lost)
 
     def repair(self) -> None:
-        """Start again what was lost."""
         self.machines.start_postgres(self.lost)
 
     def freeze_manager(self) -> None:
@@ -80,5 +77,4 @@ class PatroniServers:
         os.kill(self.frozen, signal.SIGCONT)
 
     def stop(self) -> None:
-        """End everything."""
         self.machines.stop()

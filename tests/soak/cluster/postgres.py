@@ -55,11 +55,9 @@ class Postgres(DatabaseServer):
             return cursor.fetchall() if cursor.description else []
 
     def set_names(self, names: str) -> None:
-        """Set which standbys a commit waits for."""
         self.run(f"alter system set synchronous_standby_names = '{names}'", "select pg_reload_conf()")
 
     def copy_to(self, folder: Path) -> None:
-        """Make a copy of what it has."""
         copy = program("pg_basebackup") or missing_peer("pg_basebackup")
         command = [copy, "-h", str(self.folder), "-U", "beanpole", "-D", str(folder), "-c", "fast", "--no-sync"]
         with (self.folder / "messages").open("ab") as output:
@@ -101,7 +99,6 @@ class Pair:
 
     @property
     def logs(self) -> list[Path]:
-        """What the servers said."""
         return [each.folder / "messages" for each in (self.primary, self.standby)]
 
     def empty(self) -> None:
@@ -157,11 +154,9 @@ class Pair:
         self.join()
 
     def waiting(self) -> list[int]:
-        """Return the processes whose commit waits for the standby."""
         return [pid for (pid,) in self.primary.run("select pid from pg_stat_activity where wait_event = 'SyncRep'")]
 
     def stop(self) -> None:
-        """End both servers."""
         for each in (self.standby, self.primary):
             with contextlib.suppress(ProcessLookupError, AssertionError):
                 each.stop()

@@ -11,7 +11,6 @@ READY, RESERVED, BURIED, DELAYED, DELETED = 1, 2, 3, 4, 0
 
 
 def number(value: int, size: int) -> bytes:
-    """A field of a record."""
     return value.to_bytes(size, "little", signed=value < 0)
 
 

@@ -45,7 +45,6 @@ class Client:
         return int(words[1])
 
     def do(self, line: str) -> str:
-        """The first word of a reply."""
         return self.ask(line)[0]
 
     def stats(self, line: str = "stats") -> dict[str, str]:

@@ -33,13 +33,11 @@ ALIVE = [id for id in range(1, JOB_COUNT + 2) if id not in DELETED]
 
 
 def body(id: int) -> bytes:
-    """The body of a job."""
     return (b"%d:" % id).ljust(BODY_BYTES, b".")
 
 
 @contextmanager
 def server(directory: Path, *flags: str) -> Iterator[tuple[Process, Client]]:
-    """A server on a directory, and a client."""
     with serving("-b", str(directory), "-s", str(SEGMENT_BYTES), *flags) as process, process.connect() as client:
         yield process, client
 
@@ -135,7 +133,6 @@ def contents(directory: Path) -> dict[str, tuple[bytes, int]]:
 
 
 def segment_names(directory: Path) -> list[str]:
-    """The segments of a log."""
     return sorted(path.name for path in directory.glob("segment.*"))
 
 

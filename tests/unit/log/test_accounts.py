@@ -43,7 +43,6 @@ class FullDisk:
         return self.ask(b"put 1 0 100 %d\r\n%b" % (size, bytes(size))).startswith(b"INSERTED")
 
     def ids(self) -> list[int]:
-        """The jobs."""
         return sorted(job.id for job in self.engine.jobs.jobs())
 
     def can_move(self) -> bool:
@@ -72,7 +71,6 @@ class FullDisk:
         assert self.accounts.can_delete_all(self.records.left()), "not every job can be deleted"
 
     def delete_all(self) -> None:
-        """Delete every job."""
         for id in self.ids():
             assert self.ask(b"delete %d" % id) == b"DELETED\r\n"
             self.check()

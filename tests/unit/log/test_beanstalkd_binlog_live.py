@@ -1,17 +1,12 @@
 """The reader of beanstalkd's logs on directories that the real beanstalkd wrote, compared with what it says itself."""
 
 import random
-import signal
-import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from beanpole.log.migration.beanstalkd_binlog import read_directory
-from tests.e2e.process import wait_until
-from tests.servers import Server
-from tests.unit.log.beanstalkd_bytes import read_binlog
 from tests.unit.log.beanstalkd_client import Client, compare_with_beanstalkd, killed_beanstalkd
 
 TUBES = ("default", "a", "t" * 200, "mail.out/1;x+y$(_)")
@@ -99,94 +94,3 @@ def test_compacted_log(folder: Path) -> None:
     assert {id: job.body for id, job in jobs.items()} == kept
     assert report.next_id == last + 1, "also ids of deleted jobs are not given again"
     compare_with_beanstalkd(folder, jobs, report.next_id)
-
-
-class Producer:
-    """A client that puts and deletes jobs until the server dies, and knows what was answered."""
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-        self.kept: dict[int, bytes] = {}
-        self.deleted: set[int] = set()
-        self.unsure: set[int] = set()
-
-    def run(self, server: Server) -> None:
-        chance = random.Random(self._number)
-        try:
-            with Client(server) as client:
-                while True:
-                    body = chance.randbytes(chance.randrange(3000))
-                    self.kept[client.put(f"tube{self._number}", body)] = body
-                    if chance.randrange(2):
-                        id = chance.choice(list(self.kept))
-                        del self.kept[id]
-                        self.unsure = {id}
-                        assert client.do(f"delete {id}") == "DELETED"
-                        self.unsure = set()
-                        self.deleted.add(id)
-        except OSError:
-            return
-
-
-@pytest.mark.parametrize("round_number", range(6))
-def test_killed_while_clients_put(folder: Path, round_number: int) -> None:
-    producers = [Producer(number) for number in range(4)]
-    with killed_beanstalkd(folder, 300_000) as server:
-        threads = [threading.Thread(target=producer.run, args=(server,)) for producer in producers]
-        for thread in threads:
-            thread.start()
-        wait_until(
-            lambda: sum(len(producer.kept) for producer in producers) > 20 + 37 * round_number, "jobs have been put"
-        )
-        server.signal(signal.SIGKILL)
-        for thread in threads:
-            thread.join()
-    jobs, report = read_directory(folder)
-    kept = {id: body for producer in producers for id, body in producer.kept.items()}
-    unsure = set().union(*(producer.unsure for producer in producers))
-    assert len(kept) > 10
-    assert {id: jobs[id].body for id in kept} == kept
-    assert not {id for producer in producers for id in producer.deleted} & set(jobs)
-    assert len(set(jobs) - set(kept) - unsure) <= len(producers), "puts that were not answered"
-    assert len(report.problems) <= 1, "the record that was being written"
-    compare_with_beanstalkd(folder, jobs, report.next_id)
-
-
-@pytest.fixture
-def written(folder: Path) -> tuple[bytes, list[tuple[int, int, bytes]]]:
-    """A file of beanstalkd, and of each job in it: the offset behind its record, its id and its body."""
-    chance = random.Random(1)
-    known, end = [], 4
-    with killed_beanstalkd(folder, 100_000) as server, Client(server) as client:
-        for _ in range(30):
-            body = chance.randbytes(chance.randrange(150))
-            end += 4 + len("tube") + 80 + len(body) + 2
-            known.append((end, client.put("tube", body), body))
-    return (folder / "binlog.1").read_bytes(), known
-
-
-def test_file_of_beanstalkd_cut_at_every_offset(written: tuple[bytes, list[tuple[int, int, bytes]]]) -> None:
-    data, known = written
-    ends = {4, *(end for end, _, _ in known)}
-    for cut in range(4, known[-1][0] + 1):
-        whole = {id: body for end, id, body in known if end <= cut}
-        for tail in (b"", bytes(4096)):
-            jobs, report = read_binlog("binlog.1", data[:cut] + tail)
-            assert {id: job.body for id, job in jobs.items()} == whole
-            assert len(report.problems) == (cut not in ends), (cut, report.problems)
-
-
-def test_file_of_beanstalkd_damaged_in_the_middle(written: tuple[bytes, list[tuple[int, int, bytes]]]) -> None:
-    data, known = written
-    chance = random.Random(2)
-    for _ in range(500):
-        at = chance.randrange(4, known[-1][0] - 1)
-        size = chance.choice([1, 8, 200])
-        end = min(at + size, known[-1][0])
-        jobs, report = read_binlog("binlog.1", data[:at] + chance.randbytes(end - at) + data[end:])
-        found = {job.body for job in jobs.values()}
-        start = 4
-        for record_end, _, body in known:
-            assert body in found or (start < end and at < record_end), (at, end, report.problems)
-            start = record_end
-        assert len(jobs) >= len(known) or report.problems

@@ -40,7 +40,6 @@ REQUIRED_TAG = b"\x05\x00\x00"
 
 
 def version_2() -> dict[str, bytes]:
-    """The files of the log of version 2."""
     with zipfile.ZipFile(VERSION_2) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 

@@ -22,17 +22,14 @@ def delayed(id: int, until_s: int, delay_s: int) -> bytes:
 
 
 def paused(until_s: int, pause_s: int) -> bytes:
-    """A pause of the tube `t`."""
     return seal(bytes([Kind.TUBE]) + packed((pause_s, 4), (until_s * NS_PER_S, 8)) + b"\x01t")
 
 
 def turn(time_s: int) -> bytes:
-    """The end of a turn."""
     return seal(bytes([Kind.TURN]) + packed((time_s * NS_PER_S, 8), (0, 24), (SALT, 4)))
 
 
 def packed(*numbers: tuple[int, int]) -> bytes:
-    """Numbers, each of so many bytes."""
     return b"".join(number.to_bytes(size, "little") for number, size in numbers)
 
 

@@ -16,12 +16,10 @@ from tests.unit.log.test_growth import Lives, log_of, seal, tube_record, whole
 
 
 def rules_record(text: bytes, set_at_ns: int = 5) -> bytes:
-    """Rules as they stand in a log."""
     return seal(bytes([Kind.RULES]) + set_at_ns.to_bytes(8, "little") + text)
 
 
 def listed(lives: Lives) -> bytes:
-    """What list-rules shows."""
     return lives.ask(b"list-rules").partition(b"---\n")[2].removesuffix(b"\r\n")
 
 
