@@ -3,8 +3,10 @@
 Each is synced when it is full, before it gets the name under which a server finds it, and says so in its end.
 """
 
+from beanpole.engine.engine import Engine
 from beanpole.log.accounts import Accounts
 from beanpole.log.clock import Clock
+from beanpole.log.compaction import write_all
 from beanpole.log.encoder import Encoder
 from beanpole.log.files.disk import DiskDirectory, File
 from beanpole.log.files.names import segment_name
@@ -47,6 +49,11 @@ class BulkWriter:
             self.file.sync()
             self.file.close()
             self.file = self.create(place.segment + 1)
+
+    def write_all(self, engine: Engine) -> None:
+        """Write all that an engine holds, and end the last segment."""
+        write_all(engine, self.records, self.flush)
+        self.seal()
 
     def seal(self) -> None:
         """End the last segment, and say in it that it was durable: whatever is wrong in it later is damage."""

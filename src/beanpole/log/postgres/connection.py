@@ -11,6 +11,7 @@ import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, LiteralString
 from weakref import WeakSet
 
 import psycopg
@@ -153,12 +154,16 @@ def sever_all() -> None:
             sever(each)
 
 
+async def only_row(connection: psycopg.AsyncConnection, query: LiteralString) -> Any:  # noqa: ANN401 - columns of any type
+    """Return the row of a query that has one."""
+    cursor = await connection.execute(query)
+    return await cursor.fetchone()
+
+
 async def prepare_session(connection: psycopg.AsyncConnection) -> None:
     """Set what a session must have, and read it back."""
-    cursor = await connection.execute("select pg_catalog.pg_backend_pid()")
-    row = await cursor.fetchone()
-    assert row is not None
-    if row[0] != connection.info.backend_pid:
+    (pid,) = await only_row(connection, "select pg_catalog.pg_backend_pid()")
+    if pid != connection.info.backend_pid:
         raise RefusedError("there is a pooler between this node and PostgreSQL; connect to the server itself")
     for name, value in SESSION:
         await connection.execute("select pg_catalog.set_config(%s, %s, false)", [name, value])
@@ -184,16 +189,12 @@ async def check_durability(connection: psycopg.AsyncConnection, durability: str)
         BusyError: it is not, now.
         RefusedError: it can't be.
     """
-    cursor = await connection.execute(
-        "select pg_catalog.current_setting('synchronous_standby_names'), pg_catalog.current_setting('fsync')"
-    )
-    row = await cursor.fetchone()
-    assert row is not None
-    names = str(row[0])
-    if row[1] != "on":
+    query = "select pg_catalog.current_setting('synchronous_standby_names'), pg_catalog.current_setting('fsync')"
+    names, fsync = await only_row(connection, query)
+    if fsync != "on":
         raise BusyError("the server has fsync = off: it would lose what it confirmed; set fsync = on")
     if durability != "quorum":
-        return names
+        return str(names)
     if not names.strip() or "*" in names:
         raise BusyError(
             f"synchronous_standby_names is {names!r}, which names no standby: with --cluster-durability quorum a "
@@ -201,27 +202,25 @@ async def check_durability(connection: psycopg.AsyncConnection, durability: str)
             "on), or choose --cluster-durability storage where the disk below PostgreSQL is replicated, or local for a "
             "try on one machine"
         )
-    cursor = await connection.execute(
+    streaming, hidden = await only_row(
+        connection,
         "select count(*) filter (where state = 'streaming' and sync_state in ('sync', 'quorum')),"
-        " count(*) filter (where state is null) from pg_catalog.pg_stat_replication"
+        " count(*) filter (where state is null) from pg_catalog.pg_stat_replication",
     )
-    row = await cursor.fetchone()
-    assert row is not None
-    if row[1]:
+    if hidden:
         raise RefusedError("the role may not see pg_stat_replication; grant it pg_monitor")
-    if not row[0]:
+    if not streaming:
         raise BusyError(f"no standby of {names!r} is streaming: a commit would wait for ever; start one")
-    return names
+    return str(names)
 
 
 async def read_server(connection: psycopg.AsyncConnection, durability: str) -> Server:
-    cursor = await connection.execute(
+    system, timeline = await only_row(
+        connection,
         "select system_identifier::text, ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int"
-        " from pg_control_system()"
+        " from pg_control_system()",
     )
-    row = await cursor.fetchone()
-    assert row is not None
-    return Server(row[0], row[1], durability)
+    return Server(system, timeline, durability)
 
 
 async def read_settings(

@@ -14,6 +14,7 @@ from beanpole.log.postgres.connection import (
     check_durability,
     connect,
     errors_translated,
+    only_row,
     read_server,
     read_settings,
     sever,
@@ -118,6 +119,5 @@ async def look_at(connection: psycopg.AsyncConnection) -> OperatorStore:
         settings, values = await read_settings(connection, for_operator=True)
         server = await read_server(connection, values["durability"])
         # Those of now, not of `init`: what promotes a standby changes them.
-        cursor = await connection.execute("select current_setting('synchronous_standby_names')")
-        (names,) = await cursor.fetchone() or ("",)
+        (names,) = await only_row(connection, "select current_setting('synchronous_standby_names')")
     return OperatorStore(connection, server, settings, names, loss=values.get("loss", ""))

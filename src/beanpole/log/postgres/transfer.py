@@ -288,16 +288,9 @@ def write_directory(replay: Replay, path: Path, next_job_id: int) -> None:
     unfinished.mkdir(mode=0o700)
     clock = (restore.clock_ns, lead_ns)
     directory = disk.DiskDirectory(unfinished)
-    writer = BulkWriter(
-        directory,
-        "segment",
-        1,
-        next_job_id=next_job_id,
-        clock=clock,
-        segment_bytes=limits.SEGMENT_BYTES_DEFAULT,
-    )
-    write_all(engine, writer.records, writer.flush)
-    writer.seal()
+    segment_bytes = limits.SEGMENT_BYTES_DEFAULT
+    writer = BulkWriter(directory, "segment", 1, next_job_id=next_job_id, clock=clock, segment_bytes=segment_bytes)
+    writer.write_all(engine)
     directory.sync()
     unfinished.replace(path)
     os.close(directory.fd)

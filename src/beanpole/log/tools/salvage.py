@@ -23,7 +23,6 @@ from typing import Any
 from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
 from beanpole.log import limits
-from beanpole.log.compaction import write_all
 from beanpole.log.errors import SalvageError
 from beanpole.log.files.bulk import BulkWriter
 from beanpole.log.files.disk import DiskDirectory
@@ -119,8 +118,7 @@ def write_new(parent: Path, engine: Engine, first_number: int, **header: Any) ->
     path = parent / UNFINISHED
     path.mkdir(mode=0o700)
     writer = BulkWriter(DiskDirectory(path), "segment", first_number, **header)
-    write_all(engine, writer.records, writer.flush)
-    writer.seal()
+    writer.write_all(engine)
     for each in (path, *path.iterdir()):
         give_to_owner(parent, each)
     writer.directory.sync()
