@@ -48,7 +48,6 @@ class Admission:
 
 
 def tallies_of(limit: Limit) -> list[Tally]:
-    """Return what counts for a limit."""
     return [tally(limit) for tally, is_used in ((Rate, limit.rate), (Quota, limit.quota)) if is_used]
 
 

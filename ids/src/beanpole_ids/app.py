@@ -369,7 +369,6 @@ def raise_descriptor_limit() -> None:
 
 
 def udp_address(host: str, port: int) -> str:
-    """Return how an address of UDP is written."""
     return f"udp:[{host}]:{port}" if ":" in host else f"udp:{host}:{port}"
 
 

@@ -75,7 +75,6 @@ class Audit:
         self._thread.start()
 
     def write(self, updates: Sequence[Update]) -> None:
-        """Have some updates written, soon."""
         try:
             self._waiting.put_nowait((self.wall_s(), updates))
         except queue.Full:

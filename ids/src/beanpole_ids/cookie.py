@@ -46,7 +46,6 @@ class Cookies:
         return any(address in network for network in self.trusted)
 
     def make(self, source: str) -> str:
-        """Return the cookie of an IP address now."""
         return self._of(source, self._hour())
 
     def is_good(self, cookie: object, source: str) -> bool:

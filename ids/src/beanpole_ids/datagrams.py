@@ -160,7 +160,6 @@ class Datagrams:
         self.loop.add_reader(self.fd, self.on_readable)
 
     def fileno(self) -> int:
-        """Return the socket's descriptor."""
         return self.fd
 
     def close(self) -> None:

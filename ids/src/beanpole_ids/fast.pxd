@@ -5,31 +5,11 @@ from libc.stdint cimport int64_t, uint64_t
 from beanpole_ids.forms cimport Form, put
 from beanpole_ids.hand cimport Hand
 from beanpole_ids.origin cimport Origin
-from beanpole_ids.scan cimport FIELDS_MAX, Field, Kind, scan, sort
+from beanpole_ids.scan cimport Asked, Field, Kind, clear, read
 
 cdef enum:
     LOW_DIGITS = 4                       # digits that differ between most numbers of a request
     LOW = 10_000                         # ten to the power of these
-    OWN_FIELDS = 3                       # what an answer has besides the request: code, data, message
-
-cdef struct Asked:
-    Field[FIELDS_MAX + OWN_FIELDS] fields  # of the answer, in order; or only some of those that are named below
-    Py_ssize_t field_count
-    Py_ssize_t data_place                # which of them is `data`
-    const char *head                     # the answer before the value of `data`; NULL: it is made of the fields
-    Py_ssize_t head_size
-    const char *tail                     # the answer after that
-    Py_ssize_t tail_size
-    Field *action
-    Field *rule                          # rule_name
-    Field *app                           # app_name
-    Field *salt                          # NULL: none
-    Field *salt_text                     # the same as it stands in JSON
-    Field *id                            # request_id; NULL: none
-    Field *cookie                        # NULL: none
-    Field *count_field                   # count; NULL: none
-    int64_t count
-    bint is_list                         # whether there is a count: the answer is a list then
 
 @cython.final
 cdef class Fast:

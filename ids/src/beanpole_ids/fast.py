@@ -15,7 +15,7 @@ import cython
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.stdlib import free, malloc
-from cython.cimports.libc.string import memcmp, memcpy
+from cython.cimports.libc.string import memcpy
 
 from beanpole_ids import limits
 from beanpole_ids.errors import NeedRangeError
@@ -29,126 +29,20 @@ from beanpole_ids.window import name_of
 
 REQUEST_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.REQUEST_BYTES_MAX)
 REPLY_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.REPLY_BYTES_MAX)
-SALT_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.SALT_BYTES_MAX)
-COUNT_MAX = cython.declare(int64_t, limits.COUNT_MAX)
-COUNT_DIGITS_MAX = cython.declare(cython.Py_ssize_t, len(str(limits.COUNT_MAX)))
 NAMES_MAX = cython.declare(cython.Py_ssize_t, limits.COUNTERS_MAX)
 UNPROVEN_FACTOR = cython.declare(cython.Py_ssize_t, limits.UNPROVEN_FACTOR)
 
 PAIRS_TEXT = "".join(f"{each:02}" for each in range(100)).encode()
 PAIRS = cython.declare(cython.p_const_char, PAIRS_TEXT)
 
-CODE = cython.declare(cython.p_const_char, b"code")
-DATA = cython.declare(cython.p_const_char, b"data")
-MESSAGE = cython.declare(cython.p_const_char, b"message")
-ZERO = cython.declare(cython.p_const_char, b"0")
-SUCCESS = cython.declare(cython.p_const_char, b"success")
 NOTHING = cython.declare(cython.p_const_char, b"")
 """Where no bytes are copied from: NULL is not allowed there either (C11, 7.24.1)."""
 
 
 @cython.cfunc
 @cython.inline
-@cython.exceptval(check=False)
-def is_text(at: cython.p_const_char, size: cython.Py_ssize_t, text: bytes) -> cython.bint:
-    """Whether a text is another."""
-    return size == PyBytes_GET_SIZE(text) and memcmp(at, PyBytes_AS_STRING(text), size) == 0
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def is_key(field: cython.pointer(Field), key: bytes) -> cython.bint:
-    """Whether a field has a key."""
-    return is_text(field.key, field.key_size, key)
-
-
-@cython.cfunc
-@cython.inline
 def text_of(field: cython.pointer(Field)) -> bytes:
-    """The value of a field."""
     return PyBytes_FromStringAndSize(field.value, field.value_size)
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def read_count(field: cython.pointer(Field)) -> int64_t:
-    """How many numbers are wanted; 0: it is not a number from 1 to 1000."""
-    if field.kind != Kind.WHOLE or field.value_size > COUNT_DIGITS_MAX or field.value[0] == 0x2D:
-        return 0
-    count: int64_t = 0
-    i: cython.Py_ssize_t
-    for i in range(field.value_size):
-        count = count * 10 + field.value[i] - 48
-    return count if count <= COUNT_MAX else 0
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def read_field(asked: cython.pointer(Asked), field: cython.pointer(Field)) -> cython.bint:
-    """Note what a field is for; return False if it is one that makes the request not simple."""
-    if is_key(field, b"rule_name"):
-        asked.rule = field
-        return field.kind == Kind.TEXT
-    if is_key(field, b"app_name"):
-        asked.app = field
-        return field.kind == Kind.TEXT
-    if is_key(field, b"request_id"):
-        asked.id = field
-        return field.kind != Kind.WORD
-    if is_key(field, b"salt"):
-        asked.salt = asked.salt_text = field
-        return field.kind == Kind.TEXT and field.value_size <= SALT_BYTES_MAX
-    if is_key(field, b"count"):
-        asked.count_field = field
-        asked.count, asked.is_list = read_count(field), True
-        return asked.count > 0
-    if is_key(field, b"action"):
-        asked.action = field
-        return is_text(field.value, field.value_size, b"get") or is_text(field.value, field.value_size, b"create")
-    if is_key(field, b"cookie"):
-        asked.cookie = field
-        return field.kind == Kind.TEXT
-    return not (is_key(field, b"code") or is_key(field, b"data") or is_key(field, b"message"))
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def clear(asked: cython.pointer(Asked)) -> cython.void:
-    """Begin with a request for one number that says nothing else."""
-    asked.head = cython.NULL
-    asked.action = asked.rule = asked.app = asked.salt = asked.salt_text = cython.NULL
-    asked.id = asked.count_field = asked.cookie = cython.NULL
-    asked.count, asked.is_list, asked.field_count = 1, False, 0
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def read(asked: cython.pointer(Asked), data: cython.p_const_char, size: cython.Py_ssize_t) -> cython.bint:
-    """Read a request, and put the fields of its answer in order; return whether it is simple."""
-    clear(asked)
-    found: cython.Py_ssize_t = scan(data, size, asked.fields)
-    if found < 0:
-        return False
-    own: cython.pointer(Field) = asked.fields + found
-    own[0].key, own[0].key_size = CODE, 4
-    own[0].kind, own[0].value, own[0].value_size = Kind.WHOLE, ZERO, 1
-    own[1].key, own[1].key_size = DATA, 4
-    own[1].kind, own[1].value, own[1].value_size = Kind.WORD, NOTHING, 0
-    own[2].key, own[2].key_size = MESSAGE, 7
-    own[2].kind, own[2].value, own[2].value_size = Kind.TEXT, SUCCESS, 7
-    asked.field_count = found + 3
-    if not sort(asked.fields, asked.field_count):
-        return False
-    i: cython.Py_ssize_t
-    field: cython.pointer(Field)
-    for i in range(asked.field_count):
-        field = asked.fields + i
-        if field.key == DATA:
-            asked.data_place = i
-        elif field.key != CODE and field.key != MESSAGE and not read_field(asked, field):
-            return False
-    return asked.action is not cython.NULL and asked.rule is not cython.NULL and asked.app is not cython.NULL
 
 
 @cython.cfunc
@@ -181,7 +75,6 @@ def put_head(asked: cython.pointer(Asked), out: cython.p_char) -> cython.p_char:
 @cython.inline
 @cython.exceptval(check=False)
 def put_tail(asked: cython.pointer(Asked), out: cython.p_char) -> cython.void:
-    """Write what stands after the numbers."""
     if asked.head is cython.NULL:
         out = put_fields(asked, out, asked.data_place + 1, asked.field_count)
         out[0] = 0x7D

@@ -28,7 +28,6 @@ def put(out, text):
 
 @cython.cfunc
 def to_json(made: Any) -> bytes:
-    """Return a number or a list of them as JSON."""
     try:
         return orjson.dumps(made)
     except TypeError:  # a rule in Lua, or a salt, may have bytes that are no UTF-8

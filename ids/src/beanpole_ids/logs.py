@@ -22,17 +22,14 @@ COLORS = {"critical": 31, "error": 31, "warning": 33, "info": 32, "timestamp": 2
 
 
 def json_line(event: Event) -> str:
-    """Return a line of JSON."""
     return json.dumps(event, default=repr)
 
 
 def plain_line(event: Event) -> str:
-    """Return a line for people."""
     return text_line(event, lambda text, *_parts: text)
 
 
 def colored_line(event: Event) -> str:
-    """Return a line for people at a terminal."""
     return text_line(event, lambda text, *parts: "".join(f"\033[{COLORS[part]}m" for part in parts) + f"{text}\033[0m")
 
 

@@ -61,12 +61,10 @@ class Request:
 
     @property
     def app(self) -> bytes:
-        """The application's name."""
         return to_bytes(self.found["app_name"])
 
     @property
     def is_list(self) -> bool:
-        """Whether the answer is a list."""
         return "count" in self.found
 
     @property

@@ -65,7 +65,6 @@ class Line(Turns[Request]):
 
     @property
     def first(self) -> Request:
-        """The one whose turn it is."""
         return next(iter(self))
 
     def in_turn(self) -> Iterator[Request]:

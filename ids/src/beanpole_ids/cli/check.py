@@ -23,7 +23,6 @@ class Rate(click.ParamType[float]):
     name = "rate"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return it."""
         try:
             found = float(value)
         except ValueError:
@@ -39,7 +38,6 @@ class Moment(click.ParamType[int]):
     name = "moment"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return it in Unix seconds."""
         try:
             if str(value).isdecimal():
                 return int(value)
@@ -122,7 +120,6 @@ def outlook(rule: Rule, at_s: int, rate: float | None) -> Iterator[str]:
 
 
 def moment(seconds: float, zone: tzinfo = UTC) -> str:
-    """Return a moment as people read it."""
     try:
         return datetime.fromtimestamp(int(seconds), zone).isoformat(" ")
     except (ValueError, OverflowError):

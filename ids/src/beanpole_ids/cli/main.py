@@ -25,7 +25,6 @@ class Verbs(click.Group):
     """The group of verbs, imported one by one."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the verbs."""
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

@@ -74,7 +74,6 @@ class Output:
             data = data[sys.stdout.buffer.write(data) :]
 
     def record(self, record: Mapping[str, object], text: str) -> None:
-        """Write a result: the record as a line of JSON, or the text for people."""
         self.line(json.dumps(record, ensure_ascii=False) if self.as_json else text)
 
     def table(self, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:

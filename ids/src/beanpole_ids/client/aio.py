@@ -19,7 +19,6 @@ class Link(asyncio.DatagramProtocol):
         self.is_lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The socket is open."""
         self.transport = cast("asyncio.DatagramTransport", transport)
 
     def datagram_received(self, data: bytes, addr: object) -> None:  # noqa: ARG002 - the socket is connected
@@ -30,7 +29,6 @@ class Link(asyncio.DatagramProtocol):
             future.set_result(reply)
 
     def error_received(self, exc: Exception) -> None:
-        """The node's port is closed: let all requests fail."""
         self.fail(exc if isinstance(exc, OSError) else OSError(str(exc)))
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -39,7 +37,6 @@ class Link(asyncio.DatagramProtocol):
         self.fail(OSError(str(exc or "the socket is closed")))
 
     def fail(self, error: OSError) -> None:
-        """Let all requests that wait fail."""
         for future in self.waiting.values():
             if not future.done():
                 future.set_exception(error)

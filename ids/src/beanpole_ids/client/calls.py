@@ -146,7 +146,6 @@ class Call:
 
 
 def to_bytes(fields: dict[str, object]) -> bytes:
-    """Return a request as it is sent."""
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -170,7 +169,6 @@ def get(rule: str, app: str, salt: str | None, count: int | None = None) -> Call
 
 
 def monitor(rule: str, app: str) -> Call:
-    """Return a request for the state of a counter."""
     return Call(action="monitor", rule_name=rule, app_name=app)
 
 

@@ -60,7 +60,6 @@ class Prefetched(Forkable, Generic[F]):
         self._numbers: deque[str] = deque()
 
     def __len__(self) -> int:
-        """How many numbers are here."""
         return len(self._numbers)
 
 

@@ -36,15 +36,12 @@ class Page(Collector):
     families: list[Metric] = field(default_factory=list)
 
     def collect(self) -> Iterable[Metric]:
-        """Return what was found."""
         return self.families
 
     def gauge(self, name: str, help_text: str, value: float) -> None:
-        """Add a number that goes up and down."""
         self.families.append(GaugeMetricFamily("beanpole_ids_" + name, help_text, value=value))
 
     def counter(self, name: str, help_text: str, value: float) -> None:
-        """Add a number that only grows."""
         self.families.append(CounterMetricFamily("beanpole_ids_" + name, help_text, value=value))
 
     def by(

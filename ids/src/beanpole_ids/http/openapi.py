@@ -16,7 +16,6 @@ MOMENT = {"type": ["string", "null"], "format": "date-time"}
 
 
 def thing(*required: str, **properties: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of an object."""
     return {"type": "object", "properties": properties, "required": list(required or properties)}
 
 
@@ -31,12 +30,10 @@ STATE: dict[str, dict[str, Any]] = {
 
 
 def list_of(schema: dict[str, Any], least: int = 0) -> dict[str, Any]:
-    """Return the schema of a list."""
     return {"type": "array", "items": schema} | ({"minItems": least} if least else {})
 
 
 def reference(name: str) -> dict[str, Any]:
-    """Return a reference to a schema."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
@@ -99,7 +96,6 @@ SCHEMAS = {
 
 
 def parameter(name: str, where: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a parameter."""
     return {"name": name, "in": where, "required": where != "query", "description": description, "schema": schema}
 
 
@@ -204,7 +200,6 @@ PATHS["/health"]["get"]["responses"]["503"] = PATHS["/health"]["get"]["responses
 
 
 def document(version: str) -> dict[str, Any]:
-    """Return the description as OpenAPI has it."""
     return {
         "openapi": "3.1.0",
         "info": {

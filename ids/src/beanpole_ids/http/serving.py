@@ -212,7 +212,6 @@ class Places:
         return [each for each in self.connections.values() if each is not connection]
 
     def forget(self, connection: Connection) -> None:
-        """Give a place free."""
         if self.connections.get(connection.address) is connection:
             del self.connections[connection.address]
             self._extra_count -= connection.is_extra
