@@ -12,8 +12,7 @@ from beanpole.protocol.extensions import EXTENSIONS, KIND_NAMES
 
 E = TypeVar("E", bound=BeanpoleError)
 
-TUBES_NAMED = 3
-"""Tubes of a watch list that a message names."""
+TUBES_NAMED = 3  # tubes of a watch list that a message names
 
 NOT_HELD = "this connection does not hold the job: its time to run is over, or it was never reserved here, or is gone"
 NO_TUBE = "there is no such tube: one exists while it has jobs, or somebody uses or watches it"

@@ -14,8 +14,7 @@ NODE = re.compile(r"(?P<host>[^\s:/?#@\[\]]+|\[[0-9A-Fa-f:.]+(%[\w.-]+)?\])(:(?P
 
 SCHEME = "beanstalk://"
 
-VARIABLE = "BEANPOLE_URL"
-"""The variable that says where the server is when nobody else does."""
+VARIABLE = "BEANPOLE_URL"  # the variable that says where the server is when nobody else does
 
 FORMS = "beanstalk://HOST:PORT, HOST:PORT, HOST, unix:PATH or a path with a slash"
 """How an address is written; of a cluster with commas."""

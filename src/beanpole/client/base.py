@@ -33,14 +33,9 @@ if TYPE_CHECKING:
 PATIENCE_S = 60
 """Seconds after the loss of its connection for which a client dials again, by default: a slow restart of the server."""
 
-KEEPALIVE_IDLE_S = 60
-"""Seconds of silence after which the kernel asks the server's machine whether it is there."""
-
-KEEPALIVE_EVERY_S = 15
-"""Seconds between two such questions."""
-
-KEEPALIVE_PROBES = 4
-"""Questions without an answer after which the connection is lost: a consumer that waits for ever notices it, too."""
+KEEPALIVE_IDLE_S = 60  # seconds of silence after which the kernel asks the server's machine whether it is there
+KEEPALIVE_EVERY_S = 15  # seconds between two such questions
+KEEPALIVE_PROBES = 4  # questions without an answer after which the connection is lost, whatever waits for a reply
 
 B = TypeVar("B")
 

@@ -35,14 +35,12 @@ from beanpole.protocol.wire import Call, Reply
 BATCH_BYTES = 262_144
 """Bytes of commands after which a batch waits for its replies: enough to hide the way, not too many to lose."""
 
-BATCH_COMMANDS = 4_096
-"""Commands after which a batch waits for its replies."""
+BATCH_COMMANDS = 4_096  # commands after which a batch waits for its replies
 
 B = TypeVar("B")
 T = TypeVar("T")
 
-PUT_LINE_BYTES = 40
-"""About the bytes of a put besides its body, to cut batches by size."""
+PUT_LINE_BYTES = 40  # about the bytes of a put besides its body, to cut batches by size
 
 
 # --- Many of one kind -------------------------------------------------------------------------------------------------

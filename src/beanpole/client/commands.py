@@ -29,11 +29,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-DELETED = int(Word.DELETED)
-"""As those of the session: a member of an enum costs more to pass on than a number."""
-
-FRACTIONS = ("fractions",)
-"""What a server lists that counts durations with decimals in beanstalkd's commands."""
+DELETED = int(Word.DELETED)  # as those of the session: a member of an enum costs more to pass on than a number
+FRACTIONS = ("fractions",)  # what a server lists that counts durations with decimals in beanstalkd's commands
 
 
 class Blocking:

@@ -40,8 +40,7 @@ from beanpole.protocol.limits import FRAMES_MAX, TEXT_BYTES_MAX
 from beanpole.protocol.replies import Word
 from beanpole.protocol.wire import Call, Reply
 
-WORK_S = 600
-"""Seconds that a server may take for a command that goes through all jobs of a tube."""
+WORK_S = 600  # seconds that a server may take for a command that goes through all jobs of a tube
 
 B = TypeVar("B")
 

@@ -17,11 +17,8 @@ T = TypeVar("T")
 
 ID_MAX = 2**64 - 1
 
-STATES = ("ready", "reserved", "delayed", "buried")
-"""The states of a job."""
-
-RESTING = ("ready", "delayed", "buried")
-"""Those of a job that nobody holds."""
+STATES = ("ready", "reserved", "delayed", "buried")  # the states of a job
+RESTING = ("ready", "delayed", "buried")  # those of a job that nobody holds
 
 
 def line(verb: bytes, *words: bytes, **options: bytes | None) -> tuple[bytes, tuple[str, ...]]:

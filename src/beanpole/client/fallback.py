@@ -21,11 +21,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-IDS_PER_STEP = 1_024
-"""Ids that are asked for in one round trip."""
-
-STEPS_MAX = 10
-"""Round trips of one list."""
+IDS_PER_STEP = 1_024  # ids that are asked for in one round trip
+STEPS_MAX = 10  # round trips of one list
 
 PEEKS = {"ready": b"peek-ready", "delayed": b"peek-delayed", "buried": b"peek-buried"}
 

@@ -22,8 +22,7 @@ from beanpole.client.recovery import Backoff
 from beanpole.client.sync import Client
 from beanpole.errors import ArgumentError, BeanpoleError, CannotConnectError, DrainingError, OutOfMemoryError
 
-POOL_IDLE_CLIENTS_MAX = 16
-"""Idle connections to one server that a pool keeps, by default."""
+POOL_IDLE_CLIENTS_MAX = 16  # idle connections to one server that a pool keeps, by default
 
 POOL_SKIPS_MAX = 64
 """Choices of a server for which a pool leaves out one that failed again and again; after the first failure it is 1."""
@@ -37,8 +36,7 @@ Strategy = Literal["round-robin", "random", "first"]
 Refused = dict[int, BeanpoleError]
 """The servers that have refused a job, and how."""
 
-ONCE = Backoff(attempts=1)
-"""A client of a pool does not try again by itself: another server may do."""
+ONCE = Backoff(attempts=1)  # a client of a pool does not try again by itself: another server may do
 
 
 class Ring:

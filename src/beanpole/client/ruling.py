@@ -9,8 +9,7 @@ from beanpole.errors import ArgumentError, UnexpectedReplyError
 from beanpole.protocol import wire
 from beanpole.protocol.rules import parse
 
-ALL = "*"
-"""At the end of a pattern: whatever follows."""
+ALL = "*"  # at the end of a pattern: whatever follows
 
 
 def pattern_bytes(pattern: object) -> bytes:

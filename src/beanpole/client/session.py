@@ -39,17 +39,13 @@ from beanpole.protocol import wire
 from beanpole.protocol.replies import Word
 from beanpole.protocol.wire import Call, Reply
 
-LOST_JOBS_MAX = 10_000
-"""Jobs of which a client remembers that they were lost with their connection."""
+LOST_JOBS_MAX = 10_000  # jobs of which a client remembers that they were lost with their connection
 
 B = TypeVar("B")
 T = TypeVar("T")
 
-DEFAULT_TUBE = "default"
-"""The tube that a new connection uses and watches."""
-
-USED = ""
-"""As a call's tube: the one that the client wants to use."""
+DEFAULT_TUBE = "default"  # the tube that a new connection uses and watches
+USED = ""  # as a call's tube: the one that the client wants to use
 
 HOLDING = frozenset({b"touch", b"release", b"bury", b"fail-job", b"snooze-job"})
 """The commands that only the connection may send that has reserved the job."""

@@ -18,8 +18,7 @@ from beanpole.errors import UnexpectedReplyError
 
 Raw = dict[str, "int | str"]
 
-TUBE_NAMES = {"name", "tube"}
-"""Keys whose values are names of tubes: ``017`` is no number there."""
+TUBE_NAMES = {"name", "tube"}  # keys whose values are names of tubes: ``017`` is no number there
 
 
 def lines_of(data: bytes) -> list[str]:

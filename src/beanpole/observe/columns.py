@@ -15,8 +15,7 @@ class Cell(NamedTuple):
     style: str
 
 
-QUIET = "bright_black"
-"""The style of what is nothing."""
+QUIET = "bright_black"  # the style of what is nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +92,8 @@ COLUMNS: tuple[Column, ...] = (
     Column("PAUSE", 6, lambda row: row.stats.pause_time_left, pause_cell, 45, "what is left of a pause"),
 )
 
-GAP = 1
-"""Characters between two columns."""
-
-TUBE_WIDTH_MIN = 18
-"""Characters that a name and the margins have before another column has to go."""
+GAP = 1  # characters between two columns
+TUBE_WIDTH_MIN = 18  # characters that a name and the margins have before another column has to go
 
 
 def fitting(width: int, *, timed: bool) -> Sequence[Column]:

@@ -34,8 +34,7 @@ CHECKS: tuple[Check, ...] = (
 )
 """The checks, in the order in which findings of the same severity are reported."""
 
-TUBES_INSPECTED = 100
-"""Tubes, those with the most jobs, of which a job is inspected; each brings its body with it."""
+TUBES_INSPECTED = 100  # tubes, those with the most jobs, of which a job is inspected; each brings its body with it
 
 
 def name_of(check: Check) -> str:

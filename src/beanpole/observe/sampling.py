@@ -14,20 +14,11 @@ from beanpole.errors import NotFoundError
 if TYPE_CHECKING:
     from beanpole.client import AsyncClient, Histograms, Job, Result, Stats, StatsJob, StatsTube
 
-TUBES_PER_PAGE = 500
-"""Tubes that are asked for at once: reading them takes 12 ms, in which nothing else is done."""
-
-TIMED_TUBES = 100
-"""Tubes of the first page of histograms, each of which has three of 31 numbers."""
-
-OLDEST = "oldest-ready"
-"""The key of the tubes of a server that knows the age of the oldest ready job."""
-
-READY = "job-ready"
-"""The histogram of the times for which jobs were ready before they were reserved."""
-
-DEFAULT = "default"
-"""The tube that a connection goes back to: one that it used would stay in being."""
+TUBES_PER_PAGE = 500  # tubes that are asked for at once: reading them takes 12 ms, in which nothing else is done
+TIMED_TUBES = 100  # tubes of the first page of histograms, each of which has three of 31 numbers
+OLDEST = "oldest-ready"  # the key of the tubes of a server that knows the age of the oldest ready job
+READY = "job-ready"  # the histogram of the times for which jobs were ready before they were reserved
+DEFAULT = "default"  # the tube that a connection goes back to: one that it used would stay in being
 
 
 def role_of(stats: "Stats") -> str:

@@ -14,13 +14,9 @@ from beanpole.observe.top import HELP, Mode, Top
 from beanpole.observe.top_sampler import CommandRates, Row, TopSample
 from beanpole.observe.units import count, duration, plural, rate, size, spark, wait
 
-HEAD_LINES = 7
-"""Lines above the first row."""
-
+HEAD_LINES = 7  # lines above the first row
 FOOT_LINES = 1
-
-RATE_WIDTH = 22
-"""Characters of a line with a rate, without its bars and the fact to its right."""
+RATE_WIDTH = 22  # characters of a line with a rate, without its bars and the fact to its right
 
 TITLE = "reverse bold"
 

@@ -6,31 +6,15 @@ from collections.abc import Iterator
 from beanpole.observe.findings import Finding, Severity, Visit, jobs_in
 from beanpole.observe.units import count, duration, plural, rate, size
 
-FILES_WARNING = 0.8
-"""Share of the process's open-file limit that is worth a warning."""
-
+FILES_WARNING = 0.8  # share of the process's open-file limit that is worth a warning
 FILES_ERROR = 0.95
-
-TIMEOUT_SHARE = 0.05
-"""Jobs whose time ran out, as a share of all jobs, that is worth a warning."""
-
-TIMEOUTS_MIN = 20
-"""Time-outs below this say nothing about a share."""
-
-EMPTY_RESERVES_PER_S = 10
-"""Reserves per second and worker without a job that count as polling."""
-
-BODY_BYTES = 256 * 1024
-"""The size of a body that is worth a note."""
-
-BODY_LIMIT_BYTES = 16 * 1024 * 1024
-"""The limit of body sizes that is worth a note."""
-
-TUBES_FOR_BEANSTALKD = 1000
-"""Tubes that slow beanstalkd down, as it scans all of them again and again."""
-
-OLDEST_VERSION = (1, 12)
-"""The beanstalkd release that brought `reserve-job`."""
+TIMEOUT_SHARE = 0.05  # jobs whose time ran out, as a share of all jobs, that is worth a warning
+TIMEOUTS_MIN = 20  # time-outs below this say nothing about a share
+EMPTY_RESERVES_PER_S = 10  # reserves per second and worker without a job that count as polling
+BODY_BYTES = 256 * 1024  # the size of a body that is worth a note
+BODY_LIMIT_BYTES = 16 * 1024 * 1024  # the limit of body sizes that is worth a note
+TUBES_FOR_BEANSTALKD = 1000  # tubes that slow beanstalkd down, as it scans all of them again and again
+OLDEST_VERSION = (1, 12)  # the beanstalkd release that brought `reserve-job`
 
 
 def is_ours(visit: Visit) -> bool:

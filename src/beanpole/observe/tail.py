@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 IDS_PER_POLL = 10_000
 """Ids that are asked for in one go; when more have come, the oldest are left out, as they are most likely gone."""
 
-IDS_AHEAD = 64
-"""Ids beyond the expected last one that are asked for, too."""
+IDS_AHEAD = 64  # ids beyond the expected last one that are asked for, too
 
 PROBE_DELAY_S = limits.PRI_MAX
 """The delay of the job that reveals the last id: nobody reserves it if we can't delete it."""

@@ -17,17 +17,10 @@ from beanpole.observe.columns import COLUMNS, Column
 from beanpole.observe.top_sampler import CommandRates, Row, TopSample, matches
 from beanpole.quantities import seconds_of
 
-HISTORY = 120
-"""Samples of which the rates are kept for the bars."""
-
-PAUSE_S_DEFAULT = 3600
-"""Seconds of a pause when nothing is typed."""
-
-TYPED_MAX = 20
-"""Characters that a prompt takes."""
-
-NUMBER = re.compile(r"[0-9]+")
-"""How many jobs a kick may be asked for."""
+HISTORY = 120  # samples of which the rates are kept for the bars
+PAUSE_S_DEFAULT = 3600  # seconds of a pause when nothing is typed
+TYPED_MAX = 20  # characters that a prompt takes
+NUMBER = re.compile(r"[0-9]+")  # how many jobs a kick may be asked for
 
 AGES_INSPECTED = 100
 """Tubes outside the window whose next job is inspected if its age matters, as each brings a body with it."""

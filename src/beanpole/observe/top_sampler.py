@@ -18,8 +18,7 @@ from beanpole.observe.sampling import OLDEST, READY, ask_each, next_jobs, take_s
 if TYPE_CHECKING:
     from beanpole.client import AsyncClient, Histograms, Stats, StatsJob, StatsTube
 
-ALL = 2**63
-"""As `tubes_max`: each sample asks about every tube."""
+ALL = 2**63  # as `tubes_max`: each sample asks about every tube
 
 TUBES_PER_SAMPLE = 1000
 """Tubes that one sample asks about beside the wanted ones: about 30 ms of work for us, 2 ms for the server."""
@@ -28,8 +27,7 @@ PUTS = ("cmd-put", "cmd-put-job")
 RESERVES = ("cmd-reserve", "cmd-reserve-with-timeout", "cmd-reserve-many")
 """The counters of the commands that put, and that reserve: our own worker reserves with ``reserve-many``."""
 
-WHOLE = ""
-"""In place of the name of a tube: all of them."""
+WHOLE = ""  # in place of the name of a tube: all of them
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,30 +15,15 @@ from beanpole.observe.units import DAY_S, HOUR_S, MINUTE_S, count, duration, plu
 if TYPE_CHECKING:
     from beanpole.client import StatsTube
 
-BURIED_AGE_S = HOUR_S
-"""Seconds since the put of a buried job after which it counts as forgotten."""
+BURIED_AGE_S = HOUR_S  # seconds since the put of a buried job after which it counts as forgotten
+IDLE_AGE_S = MINUTE_S  # seconds that the oldest ready job may wait although workers watch its tube and none is busy
+READY_AGE_S = DAY_S  # seconds that the oldest ready job has waited after which a tube counts as far behind
+TIMEOUTS_OF_A_JOB = 3  # time-outs of one job after which it is not expected ever to finish in time
+PAUSE_S = HOUR_S  # seconds of a pause, past or requested, after which it may have been forgotten
+UNUSED_S = HOUR_S  # uptime from which a tube into which no job was put counts as one that nobody puts into
+EDITED_LETTERS = 5  # letters of a word, the longer of two, from which one edit rather is a typo than another word
 
-IDLE_AGE_S = MINUTE_S
-"""Seconds that the oldest ready job may wait although workers watch its tube and none is busy."""
-
-READY_AGE_S = DAY_S
-"""Seconds that the oldest ready job has waited after which a tube counts as far behind."""
-
-TIMEOUTS_OF_A_JOB = 3
-"""Time-outs of one job after which it is not expected ever to finish in time."""
-
-PAUSE_S = HOUR_S
-"""Seconds of a pause, past or requested, after which it may have been forgotten."""
-
-UNUSED_S = HOUR_S
-"""Uptime, in seconds, from which a tube into which no job was put counts as one that nobody puts into."""
-
-EDITED_LETTERS = 5
-"""Letters of a word, the longer of two, from which one edit more probably is a typo than another word."""
-
-WORD = re.compile(r"[^\W_]+")
-"""A part of a tube's name between signs."""
-
+WORD = re.compile(r"[^\W_]+")  # a part of a tube's name between signs
 NUMBER = re.compile(r"\d+")
 
 Troubled = list[tuple[int, str, str]]
