@@ -128,15 +128,6 @@ def test_characters_that_a_terminal_lacks(beanpole: Server) -> None:
         leave(shown, mode)
 
 
-def test_control_c_quits(beanpole: Server) -> None:
-    with terminal("top", url=url_of(beanpole)) as shown:
-        mode = shown.mode_before
-        shown.wait_for("q quit")
-        shown.press("\x03")
-        assert shown.wait_end() == 0
-        assert shown.mode() == mode
-
-
 def test_once_without_a_terminal(server: Server) -> None:
     fill(server)
     for flags in ([], ["--once"]):

@@ -10,19 +10,13 @@ from benchmarks.bench.dial import SetupError, allow_descriptors, converse, make_
 from benchmarks.bench.plan import Group
 
 
-def test_tubes_of_their_own() -> None:
-    group = Group(connections=3)
-    assert [tubes_of(group, i) for i in range(3)] == [[b"main-own-0"], [b"main-own-1"], [b"main-own-2"]]
-
-
-def test_tubes_shared_by_connections() -> None:
-    group = Group(connections=4, tubes=2)
-    assert [tubes_of(group, i) for i in range(4)] == [[b"main-0"], [b"main-1"], [b"main-0"], [b"main-1"]]
-
-
-def test_tubes_spread_over_connections() -> None:
-    group = Group(connections=2, tubes=5)
-    assert [tubes_of(group, i) for i in range(2)] == [[b"main-0", b"main-2", b"main-4"], [b"main-1", b"main-3"]]
+def test_which_connection_has_which_tubes() -> None:
+    for group, wanted in (
+        (Group(connections=3), [[b"main-own-0"], [b"main-own-1"], [b"main-own-2"]]),
+        (Group(connections=4, tubes=2), [[b"main-0"], [b"main-1"], [b"main-0"], [b"main-1"]]),
+        (Group(connections=2, tubes=5), [[b"main-0", b"main-2", b"main-4"], [b"main-1", b"main-3"]]),
+    ):
+        assert [tubes_of(group, index) for index in range(group.connections)] == wanted
 
 
 def test_wrong_answer_is_named() -> None:
