@@ -11,10 +11,11 @@ from pathlib import Path
 
 from beanpole.cli.serve import serve as verb
 from beanpole.process.child import keep_to_ourselves
+from beanpole.process.keeper import Pace
 from beanpole.server import app
 from beanpole.server.logs import Logger
 from beanpole.server.settings import Settings
-from beanpole.server.supervisor import Pace, Supervisor, command_of
+from beanpole.server.supervisor import Supervisor, command_of
 from tests.unit.server import fake_console
 
 

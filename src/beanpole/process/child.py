@@ -10,8 +10,7 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 
-FIRST_FD = 3
-"""Where the descriptors that a program is given begin, behind standard error."""
+FIRST_FD = 3  # where the descriptors that a program is given begin, behind standard error
 
 
 def spawn(command: list[str], environment: Mapping[str, str], descriptors: Sequence[int]) -> int:
@@ -52,9 +51,7 @@ class Child:
     def __init__(self, pid: int, loop: asyncio.AbstractEventLoop) -> None:
         self.pid = pid
         self.loop = loop
-        self.ended: asyncio.Future[str] = loop.create_future()
-        """In words, how it has ended."""
-
+        self.ended: asyncio.Future[str] = loop.create_future()  # in words, how it has ended
         self.fd = os.pidfd_open(pid)
         loop.add_reader(self.fd, self.note_end)
 

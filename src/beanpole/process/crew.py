@@ -24,12 +24,9 @@ from beanpole.process.child import pause_after
 STOPS = (signal.SIGINT, signal.SIGTERM)
 HANDLED = (*STOPS, signal.SIGCHLD)
 
-STEADY_S = 10.0
-"""Seconds after which the end of a process is no failure to start: another begins at once."""
-
-RESTART_S = 1.0
-RESTART_S_MAX = 30.0
-"""Seconds between the end of a process that fails again and again and its next start: the first time, and at most."""
+STEADY_S = 10.0  # seconds after which the end of a process is no failure to start: another begins at once
+RESTART_S = 1.0  # seconds between the end of a process that fails again and again and its next start: the first time
+RESTART_S_MAX = 30.0  # and at most
 
 OnEnd = Callable[[int, int, int, float], None]
 """Called when a process has ended that is started again: its number, its id, its exit code as the system says it
@@ -40,12 +37,9 @@ OnEnd = Callable[[int, int, int, float], None]
 class Lifeline:
     """What a process that works knows of the one that has started it."""
 
-    number: int
-    """Which of the processes this is, from 1."""
-    parent: int
-    """The end for reading of the lifeline."""
-    ready: int
-    """Where it says that it is ready."""
+    number: int  # which of the processes this is, from 1
+    parent: int  # the end for reading of the lifeline
+    ready: int  # where it says that it is ready
 
     def begin(self, stop: Callable[[], None]) -> None:
         """Says that this process is ready; calls `stop` in a thread when the parent stops, or is gone."""
@@ -65,15 +59,11 @@ class Process:
     """One of the processes: that which runs, or the one to come."""
 
     number: int
-    pid: int = 0
-    """0: none runs."""
-    ready: int = -1
-    """The end for reading of the pipe on which it says that it is ready; -1: it has said so, or none runs."""
+    pid: int = 0  # 0: none runs
+    ready: int = -1  # the end for reading of the pipe on which it says that it is ready; -1: it has, or none runs
     started_s: float = 0.0
-    due_s: float = 0.0
-    """When the next one is started."""
-    failures: int = 0
-    """How often in a row it has ended soon, and not with 0."""
+    due_s: float = 0.0  # when the next one is started
+    failures: int = 0  # how often in a row it has ended soon, and not with 0
 
 
 class Crew:
@@ -83,12 +73,10 @@ class Crew:
         self._work = work
         self._on_end = on_end
         self._all = [Process(number) for number in range(1, count + 1)]
-        self._signals = 0
-        """How many signals to stop have come."""
+        self._signals = 0  # how many signals to stop have come
         self._last_signal = 0
         self._code: int = ExitCode.OK
-        self._was_ready = False
-        """Whether one has ever been ready."""
+        self._was_ready = False  # whether one has ever been ready
 
     def run(self) -> int:
         """Returns the exit code: here when all have ended, and in each of the processes when its work has."""

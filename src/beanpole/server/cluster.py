@@ -35,14 +35,9 @@ if TYPE_CHECKING:
     from beanpole.log.postgres.leader import Leading
     from beanpole.log.postgres.rows import Row
 
-CONSOLE_WAIT_S = 5.0
-"""Seconds after which the console of a node is started that answers no clients yet."""
-
-STOP_S = 2.0
-"""Seconds that a node which stops waits for its last rows to be confirmed, and for its successor."""
-
-CLUSTER_WATCH_S = 0.25
-"""Seconds between two looks whether a node can serve its clients."""
+CONSOLE_WAIT_S = 5.0  # seconds after which the console of a node is started that answers no clients yet
+STOP_S = 2.0  # seconds that a node which stops waits for its last rows to be confirmed, and for its successor
+CLUSTER_WATCH_S = 0.25  # seconds between two looks whether a node can serve its clients
 
 
 class ClusterNode:

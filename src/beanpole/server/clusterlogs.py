@@ -4,8 +4,7 @@ from beanpole.log.postgres.connection import advice_for
 from beanpole.server.logs import Logger
 from beanpole.server.observer import Reporter
 
-CLUSTER_REPORT_NS = 10_000_000_000
-"""How long a log line about a cluster that stands still keeps others like it away."""
+CLUSTER_REPORT_NS = 10_000_000_000  # how long a log line about a cluster that stands still keeps others like it away
 
 
 class ClusterObserver(Reporter):

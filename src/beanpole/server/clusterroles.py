@@ -19,26 +19,14 @@ from beanpole.server.listener import split_address
 from beanpole.server.roles import open_clients
 from beanpole.server.turn import nothing
 
-CLUSTER_FORMAT_EXTENSIONS = 4
-"""The format from which the extensions are served: a node that reads less would stop at what they write."""
+CLUSTER_FORMAT_EXTENSIONS = 4  # from which extensions are served: a node that reads less would stop at what they write
+LEADER_SILENT_NS = 5_000_000_000  # without the leader's address, after which a node says so to the others
+LEADER_CONNECT_S = 2.0  # that connecting to the leader's address may take
+LEADER_RETRY_S = 0.025  # until a node that could not connect to the leader's address tries again, the first time
+LEADER_PROBE_S = 2.0  # between two connections to the leader's address, which only show that it can be reached
 
-LEADER_SILENT_NS = 5_000_000_000
-"""Nanoseconds for which the leader's address can't be reached, after which a node says so to the others."""
-
-LEADER_CONNECT_S = 2.0
-"""Seconds that connecting to the leader's address may take."""
-
+# By then what does not lead has closed a connection for the leader; what keeps it open for longer is taken for it.
 LEADER_ANSWER_S = 1.0
-"""Seconds in which a node that does not lead has closed a connection for the leader.
-
-One that keeps it open for longer is taken for the leader.
-"""
-
-LEADER_RETRY_S = 0.025
-"""Seconds until a node that could not connect to the leader's address tries again, the first time."""
-
-LEADER_PROBE_S = 2.0
-"""Seconds between two connections to the leader's address, which only show that it can be reached."""
 
 
 def listens(listener: socket.socket) -> bool:
@@ -63,13 +51,10 @@ class Roles:
         self.settings = host.settings
         self.listeners = host.listeners
         self.observer = observer
+        # Called with what serves clients here, and with None when they are not served here any more.
         self.serve_console = serve_console
-        """Called with what serves clients here, and with None when they are not served here any more."""
-
         self.loop = loop = asyncio.get_running_loop()
-        self.refused = asyncio.Event()
-        """Set when the leader did not take a client: it may be gone."""
-
+        self.refused = asyncio.Event()  # set when the leader did not take a client: it may be gone
         self.forward = ForwardTransport(
             loop,
             host.observer,
@@ -80,15 +65,10 @@ class Roles:
         loop.add_reader(self.forward.fileno(), self.forward.run)
         self.clients: EpollTransport | None = None
         self.log: Leading | None = None
-        self.leader = ""
-        """The address of the leader that is followed; empty: there is none."""
-
+        self.leader = ""  # the address of the leader that is followed; empty: there is none
+        # Follows the leader's address; None: this node leads, or knows no leader.
         self.reaching: asyncio.Task[None] | None = None
-        """Follows the leader's address; None: this node leads, or knows no leader."""
-
-        self.reached_ns = 0
-        """When the leader's address was reached last, or when this node began to try."""
-
+        self.reached_ns = 0  # when the leader's address was reached last, or when this node began to try
         self.turns_away = False
         self.is_stopping = False
 

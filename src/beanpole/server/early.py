@@ -38,8 +38,7 @@ VARIABLES = (
 CONSOLE_NEEDS = ("jinja2", "msgspec", "starlette", "uvicorn", "prometheus_client")
 """What the extra ``console`` installs, by the names under which it is imported."""
 
-opened: list["socket.socket"] = []
-"""The sockets that listen already."""
+opened: list["socket.socket"] = []  # the sockets that listen already
 
 
 def wanted(arguments: list[str], environment: Mapping[str, str]) -> tuple[tuple[str, ...], int] | None:

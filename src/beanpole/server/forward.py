@@ -41,15 +41,9 @@ ACCEPTS_PER_TURN = cython.declare(cython.int, limits.ACCEPTS_PER_TURN)
 FORWARD_BYTES = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_PER_TURN)
 FORWARD_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.FORWARD_BYTES_PER_TURN)
 
-HELLO = b"beanpole-forward "
-"""What the first line begins with; the cluster's id and the epoch follow."""
-
-QUESTION = b"\r\n"
-"""A command that does nothing, is counted nowhere, and is answered in a word."""
-
-ANSWER = cython.declare(bytes, b"UNKNOWN_COMMAND\r\n")
-"""That word."""
-
+HELLO = b"beanpole-forward "  # what the first line begins with; the cluster's id and the epoch follow
+QUESTION = b"\r\n"  # a command that does nothing, is counted nowhere, and is answered in a word
+ANSWER = cython.declare(bytes, b"UNKNOWN_COMMAND\r\n")  # that word
 EVENTS = cython.declare(cython.uint, posix.EPOLLIN | posix.EPOLLOUT | posix.EPOLLPRI | posix.EPOLLRDHUP | posix.EPOLLET)
 
 

@@ -73,9 +73,7 @@ class Host:
             self.addresses.append(console.address)
         self.logger = logger
         self.observer = Observer(logger, limited=self.connections_max == settings.connections_max)
-        self.stopping = asyncio.Event()
-        """Set when the server is to stop."""
-
+        self.stopping = asyncio.Event()  # set when the server is to stop
         self.exit_code = ExitCode.OK
         self.facts = ProcessFacts()
         self.is_ready = False

@@ -13,17 +13,12 @@ from collections.abc import Callable, Mapping
 
 from beanpole.errors import ExitCode, StartError
 
-HTTP_BIND_TRIES = 40
-"""How often the address of the console is bound at a start while something else has it."""
-
+HTTP_BIND_TRIES = 40  # how often the address of the console is bound at a start while something else has it
 HTTP_BIND_PAUSE_S = 0.05
 """Seconds between these: a console whose server was killed needs about a tenth of a second to end."""
 
-UNIX = "unix:"
-"""What the address of a Unix socket begins with; the path follows."""
-
-SYSTEMD_FIRST_FD = 3
-"""The first descriptor that a socket unit hands over (sd_listen_fds(3))."""
+UNIX = "unix:"  # what the address of a Unix socket begins with; the path follows
+SYSTEMD_FIRST_FD = 3  # the first descriptor that a socket unit hands over (sd_listen_fds(3))
 
 
 def check_address(text: str) -> None:

@@ -11,12 +11,9 @@ from beanpole.server import limits, listener
 from beanpole.server.eventqueue import now_ns
 from beanpole.server.logs import Logger
 
+# How long a log line about a slow turn keeps others like it away; the next one says how many were left out.
 SLOW_TURN_REPORT_NS = 1_000_000_000
-"""How long a log line about a slow turn keeps others like it away; the next one says how many were left out."""
-
-LOG_FULL_REPORT_NS = 60_000_000_000
-"""How long a log line about a full disk keeps others like it away."""
-
+LOG_FULL_REPORT_NS = 60_000_000_000  # how long a log line about a full disk keeps others like it away
 NS_PER_MS = 1_000_000
 
 
@@ -24,27 +21,14 @@ NS_PER_MS = 1_000_000
 class SlowTurn:
     """What is known of a turn that took long."""
 
-    took_ns: int
-    """From the clock reading at its beginning to that at its end, and what the log did on the loop just before."""
-
-    commands: dict[str, int]
-    """Commands that it ran, by name."""
-
-    cost_ns: int
-    """What these cost by the table of costs: about as long as they take."""
-
-    connection: str
-    """Whose commands cost most; empty: nobody's."""
-
+    took_ns: int  # by the clock at its beginning and at its end, and what the log did on the loop just before
+    commands: dict[str, int]  # commands that it ran, by name
+    cost_ns: int  # what these cost by the table of costs: about as long as they take
+    connection: str  # whose commands cost most; empty: nobody's
     connection_cost_ns: int
-    jobs_due_count: int
-    """Jobs and pauses that timers moved."""
-
-    waited_ns: dict[str, int] = field(default_factory=dict)
-    """How long the log held up the loop, by what it did: ``write``, ``sync``, ``rolling``."""
-
-    client: str = ""
-    """What the client of that connection calls itself; empty: it has not said."""
+    jobs_due_count: int  # jobs and pauses that timers moved
+    waited_ns: dict[str, int] = field(default_factory=dict)  # by the log: for its `write`, `sync`, `rolling`
+    client: str = ""  # what the client of that connection calls itself; empty: it has not said
 
     @property
     def reason(self) -> str:
@@ -80,10 +64,8 @@ class Observer(Reporter):
 
     def __init__(self, logger: Logger, *, limited: bool = False, clock: Callable[[], int] = now_ns) -> None:
         super().__init__(logger, clock)
-        self.limited = limited
-        """Whether --connections-max allows fewer connections than there are descriptors."""
-        self.left_out_count = 0
-        """Slow turns since the last that was reported."""
+        self.limited = limited  # whether --connections-max allows fewer connections than there are descriptors
+        self.left_out_count = 0  # slow turns since the last that was reported
         self.disk_is_full = False
 
     def connection_opened(self, fd: int) -> None:

@@ -18,9 +18,7 @@ NS_PER_S = 1_000_000_000
 TURNS_MAX = 100_000
 """More turns of resumed connections than this after one event are a loop: each must run a buffered command."""
 
-TICKS_MAX = 100_000
-"""More ticks than this while time passes are a loop: each must serve a deadline."""
-
+TICKS_MAX = 100_000  # more ticks than this while time passes are a loop: each must serve a deadline
 START_NS = 1_000 * NS_PER_S
 """When the world begins. Not 0, so that code that takes 0 for "no time" is found out."""
 
@@ -40,8 +38,7 @@ class World:
         self.engine.tubes_max = tubes_max
         self.now_ns = START_NS
         self.connections: dict[str, Connection] = {}
-        self.resumed: list[str] = []
-        """Whose buffered commands went on since the list was last cleared, in order."""
+        self.resumed: list[str] = []  # whose buffered commands went on since the list was last cleared, in order
 
     def connect(self, name: str) -> None:
         assert name not in self.connections, f"{name} is connected already"

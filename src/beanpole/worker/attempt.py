@@ -18,21 +18,15 @@ from beanpole.worker.executor import Running
 from beanpole.worker.handler import Handler
 from beanpole.worker.task import Task
 
-CANCEL_S = 1.0
-"""Seconds that a cancelled or killed handler has for its end until its job is given back."""
+CANCEL_S = 1.0  # seconds that a cancelled or killed handler has for its end until its job is given back
 
 
 class Cut(enum.Enum):
     """Why an attempt was interrupted."""
 
-    LOST = "lost"
-    """The server has taken the job back."""
-
-    TIMEOUT = "timeout"
-    """The handler took longer than its timeout."""
-
-    STOP = "stop"
-    """The worker stops, and the grace period is over."""
+    LOST = "lost"  # the server has taken the job back
+    TIMEOUT = "timeout"  # the handler took longer than its timeout
+    STOP = "stop"  # the worker stops, and the grace period is over
 
 
 class Attempt:

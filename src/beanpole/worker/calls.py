@@ -24,11 +24,8 @@ from typing import Any
 from beanpole.worker.handler import Function, Handler, Place, is_async, name_of
 from beanpole.worker.task import Task
 
-Ended = BaseException | None
-"""What a call raised, or None."""
-
-FORKED_EXIT_CODE = 70
-"""The exit code of a forked copy that returned to the worker's code; EX_SOFTWARE of sysexits.h."""
+Ended = BaseException | None  # what a call raised, or None
+FORKED_EXIT_CODE = 70  # the exit code of a forked copy that returned to the worker's code; EX_SOFTWARE of sysexits.h
 
 
 def stop_if_forked(pid: int) -> None:

@@ -21,55 +21,30 @@ if TYPE_CHECKING:
 class WorkerContext:
     """The state of one run of a worker, from :meth:`Worker.serve` to its stop, shared by all its slots."""
 
-    handlers: Mapping[str, Handler]
-    """The handlers by tube."""
-
+    handlers: Mapping[str, Handler]  # the handlers by tube
     hooks: Hooks
     counters: Counters
     metrics: Metrics
     log: Log
 
-    log_done: bool
-    """Whether a job that is done is worth a log line."""
+    log_done: bool  # whether a job that is done is worth a log line
+    dial: Callable[[], WorkerClient]  # makes a client that is not connected yet
+    reserve_s: int | None  # seconds of a reserve; None: for ever
+    slots: int  # jobs at a time
+    stuck_timeout_s: float | None  # seconds for which all slots may be occupied by handlers that hang; None: for ever
+    max_jobs: int | None = None  # how many jobs may begin until the worker stops; None: any number
+    begun: int = 0  # how many jobs have begun
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)  # set when no more jobs may be taken
+    why: str = ""  # why it stops, for the log
+    hurry: asyncio.Event = field(default_factory=asyncio.Event)  # set when running handlers have only their grace
 
-    dial: Callable[[], WorkerClient]
-    """Makes a client that is not connected yet."""
-
-    reserve_s: int | None
-    """Seconds of a reserve; None: for ever."""
-
-    slots: int
-    """Jobs at a time."""
-
-    stuck_timeout_s: float | None
-    """Seconds for which all slots may be occupied by handlers that hang; None: for ever."""
-
-    max_jobs: int | None = None
-    """How many jobs may begin until the worker stops; None: any number."""
-
-    begun: int = 0
-    """How many jobs have begun."""
-
-    stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when no more jobs may be taken."""
-
-    why: str = ""
-    """Why it stops, for the log."""
-
-    hurry: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when somebody waits for the end: from now on running handlers have only their time of grace."""
-
+    # The latest attempt at each job, by id, until its handler has ended: also after the job was lost or released.
     attempts: "dict[int, Attempt]" = field(default_factory=dict)
-    """The latest attempt at each job, by id, until its handler has ended: also after the job was lost or released."""
 
-    is_stuck: bool = False
-    """Whether the worker stopped because handlers that hang had occupied all slots for too long."""
-
+    is_stuck: bool = False  # whether the worker stopped because handlers that hang had occupied all slots for too long
     _is_disconnected: bool = False
-    _losses: int = 0
-    """How often a loss was logged. A connection that was made before the last one is known to be lost with it."""
-    _hanging_count: int = 0
-    """Slots occupied by handlers that hang."""
+    _losses: int = 0  # that were logged: a connection that was made before the last one is known to be lost with it
+    _hanging_count: int = 0  # slots occupied by handlers that hang
     _stuck_timer: asyncio.TimerHandle | None = None
 
     async def wait_for_hanging(self, over: "asyncio.Future[None]") -> None:
@@ -80,7 +55,7 @@ class WorkerContext:
             if self.stuck_timeout_s is not None:
                 self._stuck_timer = asyncio.get_running_loop().call_later(self.stuck_timeout_s, self._give_up)
         try:
-            await self.until_stopped_or(over)
+            await first_of(self.stopping, over)
         finally:
             self._hanging_count -= 1
             if self._stuck_timer is not None:
@@ -105,18 +80,7 @@ class WorkerContext:
 
     async def until_hurried_or(self, tasks: "set[asyncio.Task[None]]") -> None:
         """Waits for the end of tasks, or until somebody waits for it."""
-        hurried: asyncio.Future[Any] = asyncio.ensure_future(self.hurry.wait())
-        over: asyncio.Future[Any] = asyncio.gather(*tasks, return_exceptions=True)
-        try:
-            await asyncio.wait({hurried, over}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            hurried.cancel()
-
-    async def until_stopped_or(self, future: "asyncio.Future[None]") -> None:
-        """Waits for a future, or until the worker stops."""
-        stopping: asyncio.Future[Any] = asyncio.ensure_future(self.stopping.wait())
-        await asyncio.wait({future, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
+        await first_of(self.hurry, asyncio.gather(*tasks, return_exceptions=True))
 
     def on_connected(self, server: Address) -> int:
         """Records that a slot has connected; returns what :meth:`on_disconnected` wants to know of the connection."""
@@ -136,3 +100,12 @@ class WorkerContext:
             self._is_disconnected = True
             self._losses += 1
             self.log.write(events.NO_CONNECTION, error=str(error))
+
+
+async def first_of(event: asyncio.Event, future: "asyncio.Future[Any]") -> None:
+    """Waits for an event or a future."""
+    happened: asyncio.Future[Any] = asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait({happened, future}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        happened.cancel()

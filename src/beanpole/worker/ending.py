@@ -23,8 +23,7 @@ from beanpole.worker.task import Outcome, Task
 HEADLINE_BYTES_MAX = 512
 """Bytes of what a job keeps of an error's own words: the rest of what there is room for says where it came from."""
 
-OWN = "beanpole.worker"
-"""The frames of this package say nothing of the user's mistake."""
+OWN = "beanpole.worker"  # the frames of this package say nothing of the user's mistake
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +31,10 @@ class Ending:
     """What came of an attempt."""
 
     outcome: Outcome
-    delay_s: float | None = None
-    """Seconds until the next attempt; None: there is none, or the server says when it is."""
+    delay_s: float | None = None  # seconds until the next attempt; None: there is none, or the server says when it is
     is_dead: bool = False
     """Whether no attempt can succeed or is left; a job that its handler buried on purpose is not dead."""
-    lost: str = ""
-    """What the server, or the connection, said of a job that is lost."""
+    lost: str = ""  # what the server, or the connection, said of a job that is lost
 
 
 async def send_outcome(

@@ -9,14 +9,11 @@ class Event:
 
     name: str
     level: str
-    fields: tuple[str, ...]
-    """What may stand behind it."""
+    fields: tuple[str, ...]  # what may stand behind it
     meaning: str
 
 
-JOB = ("id", "tube", "attempt", "max_attempts")
-"""Of which job a line is, and of which attempt at it."""
-
+JOB = ("id", "tube", "attempt", "max_attempts")  # of which job a line is, and of which attempt at it
 STARTED = Event("worker started", "info", ("server", "tubes", "concurrency"), "it begins to connect")
 METRICS = Event("metrics are served", "info", ("addresses",), "with `--metrics`: where")
 STOPPING = Event(

@@ -30,19 +30,15 @@ if TYPE_CHECKING:
 CHECK_S = 1.0
 """Seconds between checks that the child lives: a process that it left behind may hold its end of the pipe open."""
 
-DEATH_TIMEOUT_S = 5.0
-"""Seconds to wait for a killed process to end."""
+DEATH_TIMEOUT_S = 5.0  # seconds to wait for a killed process to end
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
     """A handler that runs."""
 
-    done: "asyncio.Future[Ended]"
-    """Done when the handler has ended; its result is what the handler raised, or None."""
-
-    stop: Callable[[], object] | None
-    """Asks the handler to stop; None: it runs in a thread, which can't be stopped."""
+    done: "asyncio.Future[Ended]"  # done when the handler has ended; its result is what the handler raised, or None
+    stop: Callable[[], object] | None  # asks the handler to stop; None: it runs in a thread, which can't be stopped
 
 
 class Executor:

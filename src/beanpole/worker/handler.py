@@ -15,14 +15,9 @@ Function = Callable[..., Any]
 class Place(enum.Enum):
     """Where a handler runs."""
 
-    LOOP = "loop"
-    """A coroutine function, on the event loop."""
-
-    THREAD = "thread"
-    """A function, in a thread."""
-
-    PROCESS = "process"
-    """A function, in a process of its own."""
+    LOOP = "loop"  # a coroutine function, on the event loop
+    THREAD = "thread"  # a function, in a thread
+    PROCESS = "process"  # a function, in a process of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +26,9 @@ class Handler:
 
     function: Function
     place: Place
-    max_attempts: int | None
-    """Attempts until a job is dead; None: no limit."""
+    max_attempts: int | None  # attempts until a job is dead; None: no limit
     backoff: Delays
-    timeout_s: float | None
-    """Seconds that an attempt may take; None: no limit."""
+    timeout_s: float | None  # seconds that an attempt may take; None: no limit
 
 
 @dataclass(slots=True)

@@ -13,9 +13,7 @@ from typing import Any
 
 from beanpole.worker.events import Event
 
-NAME = "beanpole.worker"
-"""The logger of a worker that was given none."""
-
+NAME = "beanpole.worker"  # the logger of a worker that was given none
 LEVELS = logging.getLevelNamesMapping()
 
 

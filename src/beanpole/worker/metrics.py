@@ -25,20 +25,13 @@ SECONDS = (
 )
 """The bounds of the histograms of durations, in seconds."""
 
-ATTEMPTS = (1, 2, 3, 4, 5, 7, 10, 15, 25)
-"""The bounds of the histograms of attempts."""
-
+ATTEMPTS = (1, 2, 3, 4, 5, 7, 10, 15, 25)  # the bounds of the histograms of attempts
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 PLAIN = "text/plain; charset=utf-8"
 
-HTTP_HEAD_BYTES_MAX = 16_384
-"""Bytes of the head of a request for the metrics."""
-
-HTTP_CONNECTIONS_MAX = 32
-"""Connections for the metrics at a time; a further one is closed at once."""
-
-HTTP_REQUEST_S = 5
-"""Seconds from the connection for the metrics to its end: a scraper is a machine nearby."""
+HTTP_HEAD_BYTES_MAX = 16_384  # bytes of the head of a request for the metrics
+HTTP_CONNECTIONS_MAX = 32  # connections for the metrics at a time; a further one is closed at once
+HTTP_REQUEST_S = 5  # seconds from the connection for the metrics to its end: a scraper is a machine nearby
 
 
 @dataclass(slots=True)

@@ -22,8 +22,7 @@ from beanpole.worker.handler import Function, Handler, name_of
 from beanpole.worker.policy import Dead, attempt_number, is_used_up
 from beanpole.worker.task import Outcome, Task
 
-JOBS_NAMED = 5
-"""Jobs that a worker names when it says for whom it waits."""
+JOBS_NAMED = 5  # jobs that a worker names when it says for whom it waits
 
 
 class Slot:
@@ -33,14 +32,12 @@ class Slot:
         self._context = context
         self._executor = Executor(name, context.hooks.middleware)
         self._client: WorkerClient | None = None
+        # What the context wants to know of the connection when it breaks; None: there is none.
         self._made: int | None = None
-        """What the context wants to know of the connection when it breaks; None: there is none."""
         self._reserving: asyncio.Task[Job[Any]] | None = None
-        self._ending: asyncio.Task[None] | None = None
-        """Ends that reserve, as the worker stops."""
+        self._ending: asyncio.Task[None] | None = None  # ends that reserve, as the worker stops
         self._attempt: Attempt | None = None
-        self._begun_s: float | None = None
-        """When the attempt began, by the loop's clock; None: there is none."""
+        self._begun_s: float | None = None  # when the attempt began, by the loop's clock; None: there is none
 
     # --- Called by the worker ---
 

@@ -17,13 +17,14 @@ import uvloop
 
 from beanpole.engine.engine import Engine
 from beanpole.log.log import Log
-from beanpole.process.child import ended_by, keep_to_ourselves
+from beanpole.process.child import ended_by, keep_to_ourselves, pause_after
+from beanpole.process.keeper import Pace
 from beanpole.server.connection import Connection
 from beanpole.server.epoll import EpollTransport
 from beanpole.server.eventqueue import now_ns
 from beanpole.server.logs import Event, Logger
 from beanpole.server.observer import SlowTurn
-from beanpole.server.supervisor import Pace, Supervisor
+from beanpole.server.supervisor import Supervisor
 from beanpole.server.turn import Turn
 from tests.servers import REPLY_TIMEOUT_S
 
@@ -219,7 +220,7 @@ def test_ends_of_long_ago_do_not_count() -> None:
 
 
 def test_pauses_double_up_to_a_limit() -> None:
-    assert [Pace().pause_after(ends) for ends in (1, 2, 3, 4, 5, 6, 7)] == [0.5, 1, 2, 4, 8, 10, 10]
+    assert [pause_after(ends, 0.5, 10) for ends in (1, 2, 3, 4, 5, 6, 7)] == [0.5, 1, 2, 4, 8, 10, 10]
 
 
 def test_program_that_can_not_be_started_is_given_up() -> None:
