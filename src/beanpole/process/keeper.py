@@ -4,7 +4,6 @@ Nothing here may stop the server: what fails is logged, and a child that doesn't
 """
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -81,7 +80,7 @@ class Keeper:
                 reason = await self.live()
                 if self.changed.done():
                     continue
-                now_s = time.monotonic()
+                now_s = self.loop.time()
                 ends.append(now_s)
                 while now_s - ends[0] > self.pace.ends_s:
                     ends.popleft()
