@@ -37,15 +37,13 @@ from beanpole_ids.errors import (
     StartError,
     StorageError,
 )
-from beanpole_ids.rules.config import NO_RULES, Config
+from beanpole_ids.rules.config import NO_RULES, Config, Http
 from beanpole_ids.rules.lua import PROCESS
 from beanpole_ids.rules.rule import Rule
 from beanpole_ids.rules.sequence import Clock
-from beanpole_ids.rules.web import Http
 from beanpole_ids.service import Service
-from beanpole_ids.storage.measured import Measured
 from beanpole_ids.storage.store import Store
-from beanpole_ids.storage.threaded import ThreadedStore
+from beanpole_ids.storage.threaded import Measured, ThreadedStore
 
 STORE_START_RETRY_S = 2  # between two attempts of a start whose database is away
 DESCRIPTORS = 4_096  # open files: connections over HTTP, those that wait to be let in, and some more

@@ -27,10 +27,10 @@ from beanpole_ids.errors import (
     RuleError,
     StorageError,
 )
-from beanpole_ids.mark import Mark
+from beanpole_ids.hand import Mark
 from beanpole_ids.rules.rule import Rule
 from beanpole_ids.rules.sequence import Counter, Key
-from beanpole_ids.storage.measured import StoreCalls
+from beanpole_ids.storage.threaded import StoreCalls
 from beanpole_ids.waiting import Loads
 
 ROUND_ROWS_NEW = 64  # rows of a round for counters without a range, however many are in use
@@ -58,15 +58,9 @@ class Counters:
         """Called after a round for each counter that was wanted, with the error if it could not be loaded, and how
         many requests may be served; returns whether there are more, so that it is called again."""
 
-        self.most = limits.COUNTERS_MAX
-        """Counters that there may be in memory."""
-
-        self.evicted_count = 0
-        """Those that were unloaded to make room for others."""
-
-        self.thrashed_at_s = -math.inf
-        """When one was that had been used a moment before."""
-
+        self.most = limits.COUNTERS_MAX  # counters that there may be in memory
+        self.evicted_count = 0  # those that were unloaded to make room for others
+        self.thrashed_at_s = -math.inf  # when one was that had been used a moment before
         self.may_create: Callable[[Key], NoNumberError | None] = lambda _: None
         """Returns why a counter that the store does not have must not be created; None if it may be."""
 
@@ -76,9 +70,7 @@ class Counters:
         self.audit: Callable[[list[Update]], None] | None = None
         """Called with what has become durable; None: nobody wants to know."""
 
-        self.on_unload: Callable[[Counter], None] = lambda _: None
-        """Called for each counter that leaves memory."""
-
+        self.on_unload: Callable[[Counter], None] = lambda _: None  # called for each counter that leaves memory
         self.loaded: dict[Key, Counter] = {}
         self.unloaded: dict[str, tuple[int, int]] = {}
         """Requests and numbers of counters that were unloaded, by rule; see `Counter.answered_count`."""
@@ -91,18 +83,12 @@ class Counters:
         self._done: dict[Key, Exception | None] = {}
         """Counters whose requests are being served, in turn, and why they could not be loaded."""
 
-        self._reports = False
-        """Whether the event loop is going to call `_report_some`."""
-
-        self._changed: dict[bytes, Rule] = {}
-        """Rules that reloads have changed, by name."""
-
+        self._reports = False  # whether the event loop is going to call `_report_some`
+        self._changed: dict[bytes, Rule] = {}  # rules that reloads have changed, by name
         self._touched: set[Key] | None = None
         """Counters that have changed since a reload has begun that is not done yet; None: there is none."""
 
-        self._to_check: list[Key] = []
-        """Counters that may be idle."""
-
+        self._to_check: list[Key] = []  # counters that may be idle
         self._oldest: list[tuple[int, Key]] = []
         """Some that were used longest ago, the oldest last, with the time of their last number."""
 

@@ -3,6 +3,13 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 @cython.final
+cdef class Mark:
+    cdef readonly int64_t cycle_s        # start of the cycle
+    cdef readonly int64_t reserved       # the highest number that is reserved, or less than the minimum if none is
+    cdef readonly int64_t time_s         # the latest time that a number showed when this was written
+    cdef tuple texts                     # its kind and its fingerprints; many marks have the same
+
+@cython.final
 cdef class Bounds:
     cdef readonly int64_t first          # the least number of this node
     cdef readonly int64_t step           # the distance of two numbers of this node
@@ -24,3 +31,14 @@ cdef class Hand:
     cdef uint64_t following(self) noexcept
     cdef uint64_t left_from(self, uint64_t first) noexcept
     cdef void give(self, uint64_t first, int64_t used, int64_t count) noexcept
+
+@cython.final
+cdef class Totals:
+    cdef readonly int64_t answered       # requests that got numbers
+    cdef readonly int64_t given          # numbers that they got
+    cdef readonly int64_t counters       # those in memory
+    cdef readonly int64_t exhausted      # those of them that have no number left
+    cdef readonly int64_t held           # numbers that are reserved and not given
+    cdef uint64_t least_left             # what the counter has left that has the least; valid with a counter
+    cdef int64_t start_s                 # when the present cycle began; valid with a counter
+    cdef int count(self, Hand hand) except -1

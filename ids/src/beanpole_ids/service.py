@@ -33,11 +33,12 @@ from beanpole_ids.origin import Origin
 from beanpole_ids.original import wire
 from beanpole_ids.request import Answer, BadRequestError, Reader, Request, too_large
 from beanpole_ids.rules.config import Config
+from beanpole_ids.rules.lua import LuaChild
 from beanpole_ids.rules.rule import Rule
 from beanpole_ids.rules.sequence import Counter, Key
-from beanpole_ids.storage.measured import StoreCalls
+from beanpole_ids.storage.threaded import StoreCalls
 from beanpole_ids.tallies import needs_proof
-from beanpole_ids.texts import Child, Job, Texts, start_lua
+from beanpole_ids.texts import Job, Texts, start_lua
 from beanpole_ids.waiting import Waiting
 from beanpole_ids.window import Window
 
@@ -65,7 +66,7 @@ class Service:
         now_s: Callable[[], float],
         monotonic_s: Callable[[], float],
         on_failure: Callable[[Exception], None] = lambda _: None,
-        start_lua: Callable[[], Child] = start_lua,
+        start_lua: Callable[[], LuaChild] = start_lua,
     ) -> None:
         self.config = config
         self.now_s = now_s
@@ -428,7 +429,7 @@ def state_of(counter: Counter, rule: Rule) -> dict[str, Any]:
     return {
         "counter": counter.last,
         "node_offset": counter.shape.offset,
-        "remaining": counter.remaining,
+        "remaining": counter.shape.remaining(counter.last),
         "reserved": counter.reserved,
         "resets_at": rule.cycle.local(end_s).isoformat() if end_s is not None else None,
     }

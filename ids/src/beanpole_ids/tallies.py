@@ -39,6 +39,12 @@ class Tally:
         """Count numbers that were given."""
         return 0
 
+    def refusal(
+        self, name: tuple[bytes, bytes], count: int64_t, now_s: cython.double, monotonic_s: cython.double
+    ) -> LimitError:
+        """Return why there is no room."""
+        raise NotImplementedError
+
     def check(
         self, name: tuple[bytes, bytes], count: int64_t, now_s: cython.double, monotonic_s: cython.double
     ) -> None:
@@ -46,6 +52,8 @@ class Tally:
 
         Raises LimitError: they may not.
         """
+        if not self.has_room(name, count, now_s, monotonic_s):
+            raise self.refusal(name, count, now_s, monotonic_s)
 
     def give(self, name: tuple[bytes, bytes], count: int64_t, now_s: cython.double, monotonic_s: cython.double) -> None:
         """Count numbers that were given."""
@@ -80,26 +88,21 @@ class Rate(Tally):
         return self.full(name, monotonic_s) + count / self.rate - monotonic_s - self.fill_s
 
     def has_room(self, name, count, now_s, monotonic_s):
-        """See `Tally.has_room`."""
         if count > self.burst or self.wait_s(name, count, monotonic_s) > TOLERANCE_S:
             return False
         return len(self.full_at_s) < NAMES_MAX or name in self.full_at_s
 
-    def check(
+    def refusal(
         self, name: tuple[bytes, bytes], count: int64_t, now_s: cython.double, monotonic_s: cython.double
-    ) -> None:
-        """See `Tally.check`."""
-        if self.has_room(name, count, now_s, monotonic_s):
-            return
+    ) -> LimitError:
         if count > self.burst:
-            raise LimitError(f"{self.limit}: at most {self.burst} numbers at once", None)
+            return LimitError(f"{self.limit}: at most {self.burst} numbers at once", None)
         retry_s: cython.double = self.wait_s(name, count, monotonic_s)
         if retry_s > TOLERANCE_S:
-            raise LimitError(f"{self.limit}: {self.rate:g} numbers a second", retry_s)
-        raise LimitError(f"{self.limit}: too many names at a time", self.drop_at_s - monotonic_s)
+            return LimitError(f"{self.limit}: {self.rate:g} numbers a second", retry_s)
+        return LimitError(f"{self.limit}: too many names at a time", self.drop_at_s - monotonic_s)
 
     def spend(self, name, count, now_s, monotonic_s):
-        """See `Tally.spend`."""
         self.full_at_s[name] = self.full(name, monotonic_s) + count / self.rate
         return 0
 
@@ -122,26 +125,21 @@ class Quota(Tally):
         return self.given.get(name, 0)
 
     def has_room(self, name, count, now_s, monotonic_s):
-        """See `Tally.has_room`."""
         if self.given_to(name, now_s) > self.quota - count:
             return False
         return len(self.given) < NAMES_MAX or name in self.given
 
-    def check(
+    def refusal(
         self, name: tuple[bytes, bytes], count: int64_t, now_s: cython.double, monotonic_s: cython.double
-    ) -> None:
-        """See `Tally.check`."""
-        if self.has_room(name, count, now_s, monotonic_s):
-            return
+    ) -> LimitError:
         limit, given = self.limit, self.given_to(name, now_s)
         left_s = self.end_s - int(now_s)
         if given > self.quota - count:
             text = f"{limit}: {limit.quota} numbers a {limit.per.split()[0]}, {given} are given"
-            raise LimitError(text, None if count > self.quota else left_s)
-        raise LimitError(f"{limit}: too many names at a time", left_s)
+            return LimitError(text, None if count > self.quota else left_s)
+        return LimitError(f"{limit}: too many names at a time", left_s)
 
     def spend(self, name, count, now_s, monotonic_s):
-        """See `Tally.spend`."""
         self.given[name] = self.given_to(name, now_s) + count
         return 0
 
@@ -170,7 +168,6 @@ class Allowance:
             (self.general if app is None else self.by_app.setdefault(app, [])).append(share)
 
     def shares(self, app):
-        """What is about an application."""
         return self.general + self.by_app[app] if app in self.by_app else self.general
 
     def has_room(self, app, count, now_s, monotonic_s):

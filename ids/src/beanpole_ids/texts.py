@@ -13,33 +13,17 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 from beanpole_ids import limits
 from beanpole_ids.errors import NeedRangeError, RuleFailedError
 from beanpole_ids.forms import Block
-from beanpole_ids.rules.lua import TOO_LONG, LuaChild, LuaRule
+from beanpole_ids.rules.lua import TOO_LONG, LuaChild
 from beanpole_ids.rules.rule import Rule
 from beanpole_ids.rules.sequence import Counter, Key
 
 LUA_START_MS = 200  # between two starts: a rule that ends its process each time must not take all of a core
 LUA_TIMEOUT_S = 5  # after which a process that does not answer is ended, as one that is frozen
-
-
-class Child(Protocol):
-    """A process that makes texts; see `LuaChild`."""
-
-    def send(self, rule: LuaRule, calls: list[list[Any]], forgotten: Iterable[int] = ()) -> None:
-        """Send calls."""
-
-    def receive(self) -> list[Any] | None:
-        """Return results of calls, the first ones at least; None: the process has ended."""
-
-    def end(self) -> str:
-        """End the process; return why it has ended."""
-
-    def fileno(self) -> int:
-        """Return what can be read when `receive` returns at once."""
 
 
 @dataclass(slots=True)
@@ -51,14 +35,9 @@ class Job:
     first: int
     left: int
     time_s: int
-    wanted: Sequence[tuple[int, bytes]]
-    """How many with which salts, for requests that wait, in their order."""
-
-    ahead: int
-    """How many more with the last salt, which nobody waits for."""
-
-    extends: Block | None = None
-    """What these follow, if nobody waits for any of them."""
+    wanted: Sequence[tuple[int, bytes]]  # how many with which salts, for requests that wait, in their order
+    ahead: int  # how many more with the last salt, which nobody waits for
+    extends: Block | None = None  # what these follow, if nobody waits for any of them
 
 
 class Texts:
@@ -69,29 +48,19 @@ class Texts:
         plan: Callable[[Key], Job | None],
         on_done: Callable[[Key], None],
         monotonic_s: Callable[[], float],
-        start: Callable[[], Child],
+        start: Callable[[], LuaChild],
     ) -> None:
-        self.plan = plan
-        """Returns what a counter needs now; None: nothing."""
-
-        self.on_done = on_done
-        """Called for a counter when something has been made for it, or nothing is needed."""
-
+        self.plan = plan  # returns what a counter needs now; None: nothing
+        self.on_done = on_done  # called for a counter when something has been made for it, or nothing is needed
         self.monotonic_s = monotonic_s
         self.start = start
-        self.stopped_count = 0
-        """Processes that have been ended, or have ended."""
-
-        self._child: Child | None = None
+        self.stopped_count = 0  # processes that have been ended, or have ended
+        self._child: LuaChild | None = None
         self._wanted: OrderedDict[bytes, dict[Key, None]] = OrderedDict()
         """Counters by their rules, whose turn it is first."""
 
-        self._sent: list[Job] = []
-        """What the process is doing."""
-
-        self._alone: dict[Key, None] = {}
-        """Counters one of which ended a process."""
-
+        self._sent: list[Job] = []  # what the process is doing
+        self._alone: dict[Key, None] = {}  # counters one of which ended a process
         self._forgotten: set[int] = set()
         self._started_s = -1e9
         self._timer: asyncio.TimerHandle | None = None

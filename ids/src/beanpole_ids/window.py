@@ -9,8 +9,7 @@ from typing import Any
 
 from beanpole_ids import limits
 
-LONG = 100
-"""A number counts once more for each of so many characters."""
+LONG = 100  # a number counts once more for each of so many characters
 
 
 NAME_BYTES_MAX = 128
@@ -30,8 +29,7 @@ class Window:
         self.answers: OrderedDict[bytes, tuple[float, Any]] = OrderedDict()
         """Until when an answer is kept, and its data."""
 
-        self.number_count = 0
-        """Numbers in all of them."""
+        self.number_count = 0  # numbers in all of them
 
     def find(self, name: bytes, now_s: float) -> Any:  # noqa: ANN401 - a number or a list of them
         """Return the data of the answer to a request; None if it is new."""

@@ -89,7 +89,7 @@ def test_every_key_of_a_rule_is_described() -> None:
     source = "".join(
         (ROOT / "src/beanpole_ids/rules" / name).read_text() for name in ("config.py", "reader.py", "limit.py")
     )
-    keys = set(re.findall(r'(?:table\.(?:take|optional|rest\.pop)\(|read_cycle\(table, )"(\w+)"', source)) | set(
+    keys = set(re.findall(r'(?:table\.(?:take|count|optional|rest\.pop)\(|read_cycle\(table, )"(\w+)"', source)) | set(
         MEANINGS
     )
     assert {"template", "reserve_s", "listen", "cycle", "epoch"} <= keys

@@ -10,7 +10,7 @@ import pytest
 
 from beanpole_ids import limits
 from beanpole_ids.audit import Audit, Update, reserved
-from beanpole_ids.mark import Mark
+from beanpole_ids.hand import Mark
 from beanpole_ids.rules.sequence import Key
 from tests.processes import wait_until
 from tests.unit.test_service import MIDNIGHT_S, World, play

@@ -8,7 +8,7 @@ from beanpole_ids import limits
 from beanpole_ids.config import load
 from beanpole_ids.counters import ROUND_ROWS_NEW, WAITING_TURN
 from beanpole_ids.errors import DatabaseLostError, StorageError
-from beanpole_ids.mark import Mark
+from beanpole_ids.hand import Mark
 from beanpole_ids.rules.sequence import Key
 from tests.unit.test_service import MIDNIGHT_S, NOBODY, World, configure, play, settle, until
 

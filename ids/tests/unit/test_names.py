@@ -8,11 +8,11 @@ from pathlib import Path
 from beanpole_ids import limits
 from beanpole_ids.config import load
 from beanpole_ids.errors import DatabaseLostError
+from beanpole_ids.hand import Mark
 from beanpole_ids.http.watching import Health
-from beanpole_ids.mark import Mark
 from beanpole_ids.origin import Origin
 from beanpole_ids.rules.sequence import Key
-from beanpole_ids.storage.measured import Measured
+from beanpole_ids.storage.threaded import Measured
 from tests.unit.test_cookie import STRANGER, ask
 from tests.unit.test_service import MIDNIGHT_S, World, configure, play, settle, until
 

@@ -13,14 +13,13 @@ import pytest
 from beanpole_ids import limits
 from beanpole_ids.config import load
 from beanpole_ids.errors import ClockAheadError, LeaseLostError, StorageError
-from beanpole_ids.mark import Mark
+from beanpole_ids.hand import Mark
 from beanpole_ids.origin import Origin
 from beanpole_ids.rules.config import Config
-from beanpole_ids.rules.lua import LuaRule
+from beanpole_ids.rules.lua import LuaChild, LuaRule
 from beanpole_ids.rules.lua_child import Rules
 from beanpole_ids.rules.sequence import Key
 from beanpole_ids.service import Service
-from beanpole_ids.texts import Child
 
 RULES = """
 [[rule]]
@@ -104,7 +103,7 @@ def configure(folder: Path) -> Config:
     return load(folder / "rules.toml")
 
 
-class LuaInside:
+class LuaInside(LuaChild):
     """Rules in Lua in the process of the test, which answer in the loop's next turn. The salt ``worse`` ends them."""
 
     def __init__(self) -> None:
@@ -140,7 +139,7 @@ class World:
     """A service with a clock and a store of the test's."""
 
     def __init__(
-        self, folder: Path, config: Config | None = None, start_lua: Callable[[], Child] | None = None
+        self, folder: Path, config: Config | None = None, start_lua: Callable[[], LuaChild] | None = None
     ) -> None:
         self.store = HeldStore()
         self.now_s: float = MIDNIGHT_S

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from beanpole_ids.mark import Mark
+from beanpole_ids.hand import Mark
 from beanpole_ids.rules.sequence import Key
 from tests.unit.test_service import HeldStore, World, settle
 

@@ -4,11 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beanpole_ids import limits
-from beanpole_ids.mark import Mark
+from beanpole_ids.hand import Mark, Totals, add
 from beanpole_ids.rules.cycle import Cycle
 from beanpole_ids.rules.reader import zone_named
 from beanpole_ids.rules.sequence import Counter, Counting, Key, Shape
-from beanpole_ids.totals import Totals, add
 from tests.unit.counter import next_number
 
 DAY_S = 86_400
@@ -48,7 +47,7 @@ def test_totals_are_the_sums_of_counters(shape: Shape, made: list[tuple[int, int
     add(totals, counters, now_s)
     found, whole = totals[b"r"], shape.remaining(shape.minimum - 1)
     used = [each for each in counters if each]
-    left = [each.remaining if each.cycle_s == DAY.start_s(now_s) else whole for each in used]
+    left = [each.shape.remaining(each.last) if each.cycle_s == DAY.start_s(now_s) else whole for each in used]
     assert found.answered == 100 + sum(each.answered_count for each in used)
     assert found.given == 1000 + sum(each.given_count for each in used)
     assert (found.counters, found.held, found.exhausted) == (len(used), held, left.count(0))

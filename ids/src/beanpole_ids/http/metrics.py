@@ -12,12 +12,12 @@ from prometheus_client import ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from beanpole_ids.hand import Totals, add
 from beanpole_ids.http.numbers import OUTCOMES
 from beanpole_ids.rules.rule import Rule
 from beanpole_ids.rules.sequence import Clock
 from beanpole_ids.service import Service
-from beanpole_ids.storage.measured import BUCKETS_S, Measured
-from beanpole_ids.totals import Totals, add
+from beanpole_ids.storage.threaded import BUCKETS_S, Measured
 
 Kind = type[GaugeMetricFamily] | type[CounterMetricFamily]
 GAUGE, COUNTER = GaugeMetricFamily, CounterMetricFamily

@@ -31,10 +31,10 @@ from beanpole_ids.http.guard import Guard
 from beanpole_ids.http.metrics import Metrics
 from beanpole_ids.http.response import CLOSE, ProblemError, Response, problem
 from beanpole_ids.http.routes import ALWAYS, Routes
+from beanpole_ids.rules.config import Http
 from beanpole_ids.rules.sequence import Clock
-from beanpole_ids.rules.web import Http
 from beanpole_ids.service import Service
-from beanpole_ids.storage.measured import Measured
+from beanpole_ids.storage.threaded import Measured
 from beanpole_ids.waiting import network_of
 
 HTTP_STOP_MS = 2_000  # that clients have at a stop to take their last answer

@@ -13,12 +13,12 @@ from typing import Any
 
 from beanpole_ids import limits
 from beanpole_ids.errors import NoNumberError, StorageError
+from beanpole_ids.hand import Totals
 from beanpole_ids.http.metrics import SLICE
 from beanpole_ids.rules.rule import Rule
 from beanpole_ids.rules.sequence import Key
 from beanpole_ids.service import Service, state_of
-from beanpole_ids.storage.measured import Measured
-from beanpole_ids.totals import Totals
+from beanpole_ids.storage.threaded import Measured
 
 HEALTH_MS = 1_000  # for which a health check speaks for later ones: many can't load the database
 

@@ -9,14 +9,12 @@ from urllib.parse import quote
 
 from beanpole_ids import limits
 from beanpole_ids.errors import RuleError
-from beanpole_ids.rules.config import NO_RULES, Config, read_audit_log
+from beanpole_ids.rules.config import NO_RULES, Config, read_audit_log, read_http
 from beanpole_ids.rules.limit import read_limits, read_networks, read_new_names
 from beanpole_ids.rules.reader import Common, Table, lua_rule, read_apps, read_code, unique, zone_named
 from beanpole_ids.rules.rule import Rule, read_again
-from beanpole_ids.rules.web import read_http
 
-LOG_LEVEL_INFO = 3
-"""The original's `log_level`: 1 is error, 2 warning, 3 information."""
+LOG_LEVEL_INFO = 3  # the original's `log_level`: 1 is error, 2 warning, 3 information
 
 
 def read_original(found: dict[str, Any] | None, folder: Path, known: Mapping[str, Rule] = NO_RULES) -> Config:

@@ -8,19 +8,13 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 
-from beanpole_ids.mark import Mark
+from beanpole_ids.hand import Mark
 from beanpole_ids.rules.rule import Rule
 from beanpole_ids.rules.sequence import Key
 
-NAME_CHARACTERS_MAX = 64
-"""Characters that a name has in its table."""
-
-COUNTER_MAX = 2**31 - 1
-"""The largest number that it has; above it, its numbers become negative."""
-
-AHEAD = 10_000
-"""Steps that it saves ahead at the most: its largest `batch_save`."""
-
+NAME_CHARACTERS_MAX = 64  # characters that a name has in its table
+COUNTER_MAX = 2**31 - 1  # the largest number that it has; above it, its numbers become negative
+AHEAD = 10_000  # steps that it saves ahead at the most: its largest `batch_save`
 HEAD = """\
 -- Counters of the ID service, for lxyfirst/id_server with id_step {step}. Load it into its database while neither runs.
 START TRANSACTION;

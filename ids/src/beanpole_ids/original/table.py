@@ -5,7 +5,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from beanpole_ids.mark import Mark
+from beanpole_ids.hand import Mark
 from beanpole_ids.rules.sequence import Key
 
 ORIGINAL = sa.table(

@@ -24,11 +24,8 @@ TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[][{}]', re.DOTALL)
 
 CLOSED_BY = {"[": "]", "{": "}"}
 
-LONE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
-"""Half a pair of UTF-16, which ``\\ud800`` gives and UTF-8 can't say."""
-
-WHOLE_MAX = 2**64 - 1
-"""The largest exact integer; the least is ``-2**63``."""
+LONE = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # half a pair of UTF-16, which ``\ud800`` gives and UTF-8 can't say
+WHOLE_MAX = 2**64 - 1  # the largest exact integer; the least is ``-2**63``
 
 
 class TooDeepError(ValueError):

@@ -15,23 +15,13 @@ from collections.abc import Callable, Mapping
 DIGITS = string.digits
 ALPHANUMERIC = string.digits + string.ascii_uppercase
 
-DAMM_TABLE = (
-    "0317598642",
-    "7092154863",
-    "4206871359",
-    "1750983426",
-    "6123045978",
-    "3674209581",
-    "5869720134",
-    "8945362017",
-    "9438617205",
-    "2581436790",
-)
-"""The totally anti-symmetric quasigroup of order 10 that Damm gives."""
+DAMM_TABLE = (  # the totally anti-symmetric quasigroup of order 10 that Damm gives
+    "0317598642", "7092154863", "4206871359", "1750983426", "6123045978",
+    "3674209581", "5869720134", "8945362017", "9438617205", "2581436790",
+)  # fmt: skip
 
 
 def luhn(text: str) -> str:
-    """Return the check digit of Luhn."""
     total = 0
     for place, character in enumerate(reversed([each for each in text if each in DIGITS])):
         value = int(character) * (2 if place % 2 == 0 else 1)
@@ -40,7 +30,6 @@ def luhn(text: str) -> str:
 
 
 def damm(text: str) -> str:
-    """Return the check digit of Damm."""
     interim = 0
     for character in text:
         if character in DIGITS:
@@ -64,25 +53,15 @@ def hybrid(alphabet: str) -> Callable[[str], str]:
 
 
 def mod_97_10(text: str) -> str:
-    """Return the two check digits of ISO 7064 MOD 97-10."""
     digits = "".join(str(ALPHANUMERIC.index(each)) for each in text if each in ALPHANUMERIC)
     return f"{98 - int((digits or '0') + '00') % 97:02}"
 
 
-CHECKS: Mapping[str, Callable[[str], str]] = {
-    "luhn": luhn,
-    "damm": damm,
-    "iso7064-11-10": hybrid(DIGITS),
-    "iso7064-37-36": hybrid(ALPHANUMERIC),
-    "iso7064-97-10": mod_97_10,
+CHECKS: Mapping[str, tuple[Callable[[str], str], str]] = {
+    "luhn": (luhn, DIGITS),
+    "damm": (damm, DIGITS),
+    "iso7064-11-10": (hybrid(DIGITS), DIGITS),
+    "iso7064-37-36": (hybrid(ALPHANUMERIC), ALPHANUMERIC),
+    "iso7064-97-10": (mod_97_10, ALPHANUMERIC),
 }
-"""The check digits by the name that a rule gives."""
-
-CHARACTERS: Mapping[str, str] = {
-    "luhn": DIGITS,
-    "damm": DIGITS,
-    "iso7064-11-10": DIGITS,
-    "iso7064-37-36": ALPHANUMERIC,
-    "iso7064-97-10": ALPHANUMERIC,
-}
-"""The characters that each is computed from; it finds no mistake in others."""
+"""By the name that a rule gives: what makes them, and the characters in which it finds mistakes."""

@@ -10,25 +10,12 @@ from beanpole_ids.errors import RuleError
 from beanpole_ids.rules.cycle import Cycle
 from beanpole_ids.rules.reader import Table, read_cycle, zone_named
 
-EACH = "*"
-"""Instead of a name: every one for itself."""
-
+EACH = "*"  # instead of a name: every one for itself
 Network = IPv4Network | IPv6Network
 
-TRUSTED: tuple[Network, ...] = tuple(
-    map(
-        ip_network,
-        (
-            "127.0.0.0/8",
-            "10.0.0.0/8",
-            "172.16.0.0/12",
-            "192.168.0.0/16",
-            "169.254.0.0/16",
-            "::1/128",
-            "fc00::/7",
-            "fe80::/10",
-        ),
-    )
+TRUSTED: tuple[Network, ...] = (
+    *map(ip_network, ("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16")),
+    *map(ip_network, ("::1/128", "fc00::/7", "fe80::/10")),
 )
 """Loopback, private and link-local networks: nobody outside can send from there, if routers do what they should."""
 
@@ -37,26 +24,13 @@ TRUSTED: tuple[Network, ...] = tuple(
 class Limit:
     """How many numbers are given: so many a second, so many a cycle, or both."""
 
-    rule: str | None
-    """The rule that it is about; None: all of them together; `EACH`: each for itself."""
-
-    app: str | None
-    """The application, likewise."""
-
-    rate: float = 0.0
-    """Numbers a second; 0: any."""
-
-    burst: int = 0
-    """Numbers that may be taken at once after a pause; it goes with the rate."""
-
-    quota: int = 0
-    """Numbers of a cycle; 0: any."""
-
-    per: str = ""
-    """The cycle of the quota as text, by which limits are compared."""
-
-    cycle: Cycle | None = field(default=None, compare=False)
-    """The cycle of the quota."""
+    rule: str | None  # the rule that it is about; None: all of them together; `EACH`: each for itself
+    app: str | None  # the application, likewise
+    rate: float = 0.0  # numbers a second; 0: any
+    burst: int = 0  # numbers that may be taken at once after a pause; it goes with the rate
+    quota: int = 0  # numbers of a cycle; 0: any
+    per: str = ""  # the cycle of the quota as text, by which limits are compared
+    cycle: Cycle | None = field(default=None, compare=False)  # the cycle of the quota
 
     def __str__(self) -> str:
         pairs = ("rule", self.rule), ("application", self.app)
@@ -77,8 +51,9 @@ def read_limit(table: Table, rules: Collection[str], zone: str) -> Limit:
     rate, burst, quota = (table.rest.pop(key, None) for key in ("rate", "burst", "quota"))
     cycle = read_cycle(table, "per", zone_named(zone))
     table.end()
+    is_number = isinstance(rate, int | float) and not isinstance(rate, bool)
     is_right = {
-        "rate": rate is None or (is_number(rate) and limits.LIMIT_RATE_MIN <= rate <= limits.LIMIT_MAX),
+        "rate": rate is None or (is_number and limits.LIMIT_RATE_MIN <= rate <= limits.LIMIT_MAX),
         "burst": burst is None or (type(burst) is int and 0 < burst <= limits.LIMIT_MAX and rate is not None),
         "quota": quota is None or (type(quota) is int and 0 < quota <= limits.NUMBER_MAX and cycle.unit != "never"),
         "per": cycle.unit == "never" or quota is not None,
@@ -91,11 +66,6 @@ def read_limit(table: Table, rules: Collection[str], zone: str) -> Limit:
     if rate is not None and burst is None:
         burst = max(1, ceil(rate))
     return Limit(rule, app, float(rate or 0), burst or 0, quota or 0, cycle.kind, cycle)
-
-
-def is_number(value: object) -> bool:
-    """Return whether a value of either form of a configuration is a number."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 MEANINGS = {
@@ -118,7 +88,4 @@ def read_networks(table: Table) -> tuple[Network, ...]:
 
 def read_new_names(table: Table) -> int:
     """Read how many names an address may use first in a second; both forms of a configuration may have it."""
-    rate = table.take("new_names_per_s", int, limits.NEW_NAMES_PER_S)
-    if not 1 <= rate <= limits.LIMIT_MAX:
-        raise RuleError(f"new_names_per_s must be 1 to {limits.LIMIT_MAX}, not {rate}")
-    return rate
+    return table.count("new_names_per_s", limits.NEW_NAMES_PER_S, limits.LIMIT_MAX)

@@ -35,8 +35,7 @@ LUA_START_TIMEOUT_S = 60  # that a configuration which is read waits for the pro
 
 NUMBERS = count(1)
 
-TOO_LONG = "too much time"
-"""Why a process was ended that took more than `limits.LUA_MS_MAX` for a call."""
+TOO_LONG = "too much time"  # why a process was ended that took more than `limits.LUA_MS_MAX` for a call
 
 
 class LocalZone(ZoneInfo):
@@ -50,22 +49,11 @@ class LuaRule:
     """The code of a rule."""
 
     code: bytes
-    file: str
-    """The name of its file, for messages."""
-
+    file: str  # for messages
     name: str
-    """The rule's name."""
-
-    cycle: Cycle
-    """The rule's cycle, which knows the local time."""
-
-    step: int = 1
-    """The distance of two counters."""
-
-    number: int = field(default_factory=NUMBERS.__next__)
-    """Names this rule, and no other, to the process that runs it."""
-
-    _moment: tuple[int, ...] = (0, 0, 0, 0, 0, 0, -1, 0)
+    cycle: Cycle  # knows the local time
+    step: int = 1  # the distance of two counters
+    number: int = field(default_factory=NUMBERS.__next__)  # names this rule, and no other, to the process that runs it
 
     def __post_init__(self) -> None:
         if self.code.startswith(b"\x1b"):
@@ -79,22 +67,12 @@ class LuaRule:
         data = zone.data.decode("latin-1") if isinstance(zone, LocalZone) else ""
         return self.code.decode("latin-1"), self.file, (str(zone), data)
 
-    def moment(self, time_s: int) -> tuple[int, ...]:
-        """Return a moment as the rule shows it."""
-        if self._moment[6] != time_s:
-            local = self.cycle.local(time_s)
-            offset = local.utcoffset()
-            offset_s = int(offset.total_seconds()) if offset else 0
-            year_to_second = local.year, local.month, local.day, local.hour, local.minute, local.second
-            self._moment = (*year_to_second, time_s, offset_s)
-        return self._moment
-
     def call(
         self, first: int, left: int, time_s: int, wanted: Iterable[tuple[int, bytes]], ahead: int = 0
     ) -> list[Any]:
         """Return a call that makes numbers; see `lua_child.State.make`."""
         salted = [(each, salt.decode("latin-1")) for each, salt in wanted]
-        return [self.moment(time_s), first, self.step, left, salted, ahead]
+        return [time_s, first, self.step, left, salted, ahead]
 
     def ask(self, which: str) -> int:
         """Return what ``min_counter``, ``max_counter`` or ``reset_seconds`` says.
@@ -185,7 +163,6 @@ class LuaChild:
         return found
 
     def fileno(self) -> int:
-        """Return the descriptor of its socket."""
         return self.socket.fileno()
 
     def end(self) -> str:

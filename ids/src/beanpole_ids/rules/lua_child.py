@@ -30,9 +30,7 @@ LUA_TURN_MS = 10  # of CPU after which this process turns to another rule
 
 SANDBOX = Path(__file__).with_name("sandbox.lua").read_bytes()
 
-KEPT_BYTES_MAX = limits.LUA_MEMORY_BYTES_MAX // 2
-"""Bytes that a rule may keep between two calls."""
-
+KEPT_BYTES_MAX = limits.LUA_MEMORY_BYTES_MAX // 2  # bytes that a rule may keep between two calls
 AHEAD_S = LUA_AHEAD_MS / 1000
 
 COSTS = ("not enough memory", "stack overflow", "out of memory")
@@ -92,7 +90,7 @@ class State:
         return bool(self._memory_used() > KEPT_BYTES_MAX)
 
     def make(  # noqa: PLR0913, PLR0917 - what stands in a call
-        self, moment: list[int], first: int, step: int, left: int, wanted: list[tuple[int, str]], ahead: int
+        self, time_s: int, first: int, step: int, left: int, wanted: list[tuple[int, str]], ahead: int
     ) -> list[Any]:
         """Return the texts of numbers, and how many counters each took; None for these: one each.
 
@@ -101,9 +99,11 @@ class State:
 
         Raises LuaError: the rule fails.
         """
-        if moment[6] != self._time_s:
-            self._at(*moment)
-            self._time_s = moment[6]
+        if time_s != self._time_s:
+            local = datetime.fromtimestamp(time_s, self.zone)
+            date_and_time = local.year, local.month, local.day, local.hour, local.minute, local.second
+            self._at(*date_and_time, time_s, self.offset_s(time_s))
+            self._time_s = time_s
         texts: list[str] = []
         uses: list[int] = []
         end_s = time.process_time() + AHEAD_S

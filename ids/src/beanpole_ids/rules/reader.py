@@ -21,14 +21,10 @@ from beanpole_ids.rules.rule import TRIED_FROM_S, Maker, Rule, read_again, tried
 from beanpole_ids.rules.sequence import Counting, Shape
 from beanpole_ids.rules.template import Template
 
-EPOCH = date(2020, 1, 1)
-"""When the time of a snowflake begins, unless the rule says otherwise."""
-
+EPOCH = date(2020, 1, 1)  # when the time of a snowflake begins, unless the rule says otherwise
 
 T = TypeVar("T")
-
 CALLED = {str: "a string", int: "a whole number", list: "a list", dict: "a table", bool: "true or false"}
-"""What people call the types of values."""
 
 
 class Table:
@@ -50,8 +46,14 @@ class Table:
         return value
 
     def optional(self, key: str, kind: type[T]) -> T | None:
-        """Return the value of a key, or None."""
         return self.take(key, kind) if key in self.rest else None
+
+    def count(self, key: str, default: int, maximum: int) -> int:
+        """Return the value of a key that is 1 to a maximum."""
+        value = self.take(key, int, default)
+        if not 1 <= value <= maximum:
+            raise RuleError(f"{key} must be 1 to {maximum}, not {value}")
+        return value
 
     def end(self) -> None:
         """Refuse keys that were not taken."""
@@ -103,9 +105,7 @@ class Common:
     name: str
     step: int
     offset: int
-    batch: int | None
-    """Numbers that are reserved at a time; None: as many as are no large part of a cycle."""
-
+    batch: int | None  # numbers that are reserved at a time; None: as many as are no large part of a cycle
     zone: tzinfo
     accept: str = ""
 
@@ -128,8 +128,7 @@ class Around:
     step: int
     offset: int
     zone: str
-    known: Mapping[str, Rule]
-    """Rules that were read before."""
+    known: Mapping[str, Rule]  # rules that were read before
 
 
 def read_rule(table: Table, around: Around) -> Rule:
@@ -179,7 +178,6 @@ def read_cycle(table: Table, key: str, zone: tzinfo) -> Cycle:
 
 
 def template_rule(table: Table, common: Common) -> Rule:
-    """Read a rule that is a template."""
     if "template" not in table.rest:
         raise RuleError("it needs a template, a kind or a lua")
     text = table.take("template", str)
@@ -200,11 +198,8 @@ def template_rule(table: Table, common: Common) -> Rule:
 
 
 def timed_rule(table: Table, name: str, step: int, offset: int) -> Rule:
-    """Read a rule whose numbers begin with the time."""
     kind = table.take("kind", str)
-    reserve_s = table.take("reserve_s", int, limits.RESERVE_S_DEFAULT)
-    if not 1 <= reserve_s <= limits.RESERVE_S_MAX:
-        raise RuleError(f"reserve_s must be 1 to {limits.RESERVE_S_MAX}, not {reserve_s}")
+    reserve_s = table.count("reserve_s", limits.RESERVE_S_DEFAULT, limits.RESERVE_S_MAX)
     make: Maker
     if kind == "snowflake":
         time_bits, node_bits = table.take("time_bits", int, 41), table.take("node_bits", int, 10)
@@ -246,7 +241,6 @@ def epoch_of(table: Table) -> int:
 
 
 def read_code(path: Path) -> bytes:
-    """Read the code of a rule in Lua."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -254,7 +248,6 @@ def read_code(path: Path) -> bytes:
 
 
 def lua_rule(common: Common, path: Path, source: bytes, apps: frozenset[str] | None = None) -> Rule:
-    """Read a rule in Lua."""
     code = LuaRule(source, path.name, common.name, Cycle("never", 0, common.zone), common.step)
     if (seconds := code.ask("reset_seconds")) > 0:
         code.cycle = Cycle("seconds", seconds, common.zone)

@@ -53,26 +53,15 @@ class Rule:
     counting: Counting
     cycle: Cycle
     make: Maker
-    source: str
-    """The template, the file of the Lua code, or the kind."""
-
-    shared: bool = False
-    """Whether all applications share one counter."""
-
-    apps: frozenset[str] | None = None
-    """The applications that get numbers; None: all."""
-
-    plain: Template | None = None
-    """The template, if the counter is written in decimal and no check digit follows."""
-
-    kind: str = "template"
-    """What it is: also "lua", or the kind of those that begin with the time."""
-
+    source: str  # the template, the file of the Lua code, or the kind
+    shared: bool = False  # whether all applications share one counter
+    apps: frozenset[str] | None = None  # the applications that get numbers; None: all
+    plain: Template | None = None  # the template, if the counter is written in decimal and no check digit follows
+    kind: str = "template"  # what it is: also "lua", or the kind of those that begin with the time
     lua: LuaRule | None = None
     """The code, if it is one in Lua: what gives numbers must not wait for `make`; see `beanpole_ids.texts`."""
 
-    read_from: tuple[object, ...] = ()
-    """All that it was read from: when that is the same again, so is the rule."""
+    read_from: tuple[object, ...] = ()  # all that it was read from: when that is the same again, so is the rule
 
 
 def read_again(known: Mapping[str, Rule], name: str, read_from: tuple[object, ...], read: Callable[[], Rule]) -> Rule:

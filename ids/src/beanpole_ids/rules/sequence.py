@@ -21,26 +21,13 @@ Invariants:
 from dataclasses import dataclass, field
 from functools import lru_cache
 from sys import intern
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from beanpole_ids import limits
 from beanpole_ids.errors import ClockAheadError, ExhaustedError, RuleError, RuleFailedError
-from beanpole_ids.hand import Bounds, Hand
-from beanpole_ids.mark import Mark
+from beanpole_ids.hand import Bounds, Hand, Mark
+from beanpole_ids.rules.cycle import Cycle
 from beanpole_ids.rules.fingerprint import Fingerprint, followed
-
-
-class Cycles(Protocol):
-    """What a counter needs of a rule's cycle; see `cycle.Cycle`."""
-
-    kind: str
-    """Names the cycle's unit and zone: another kind means that starts can't be compared."""
-
-    def start_s(self, now_s: int) -> int:
-        """Return when the cycle of a moment started."""
-
-    def end_s(self, now_s: int) -> int | None:
-        """Return when the next one starts."""
 
 
 class Key(NamedTuple):
@@ -56,11 +43,8 @@ class Shape:
 
     minimum: int
     maximum: int
-    step: int = 1
-    """Distance of two numbers of one node: how many nodes there are."""
-
-    offset: int = 0
-    """Which of the `step` numbers is this node's: its number, from 0."""
+    step: int = 1  # distance of two numbers of one node: how many nodes there are
+    offset: int = 0  # which of the `step` numbers is this node's: its number, from 0
 
     def __post_init__(self) -> None:
         if not 0 <= self.minimum < self.maximum <= limits.NUMBER_MAX:
@@ -92,12 +76,10 @@ class Counting:
     """How a rule counts."""
 
     shape: Shape
-    cycles: Cycles
+    cycles: Cycle
     batch: int = limits.BATCH_DEFAULT
     """Numbers of a range; with 1 no more are reserved than requests wait for, and a crash can lose only those."""
-
-    fingerprint: Fingerprint = field(default=Fingerprint(), kw_only=True)
-    """What the numbers look like."""
+    fingerprint: Fingerprint = field(default=Fingerprint(), kw_only=True)  # what the numbers look like
 
     def __post_init__(self) -> None:
         if not 1 <= self.batch <= limits.BATCH_MAX:
@@ -139,9 +121,7 @@ class Counter(Hand):
         self.cycle_s = mark.cycle_s if mark else -1
         self.time_s = mark.time_s if mark else 0
         self.last = self.reserved = mark.reserved if mark else self.shape.minimum - 1
-        self.under_way: Mark | None = None
-        """The range that the store is asked for."""
-
+        self.under_way: Mark | None = None  # the range that the store is asked for
         self.durable = mark
         self.attempted: Mark | None = None
         """A range that failed and may be durable nevertheless; the next one must not be below it."""
@@ -160,7 +140,7 @@ class Counter(Hand):
         """
         if counting.layout_kind != self.counting.layout_kind:
             raise RuleError("its kind has changed, and numbers could repeat; give it another name")
-        durable = "" if self.durable is None else self.durable.fingerprints
+        durable = self.durable.fingerprints if self.durable else ""
         record = self.fingerprints if self.under_way or self.attempted else durable
         return intern(followed(record, counting.fingerprint))
 
@@ -185,23 +165,15 @@ class Counter(Hand):
 
     @property
     def shape(self) -> Shape:
-        """Which numbers there are."""
         return self.counting.shape
 
     @property
-    def cycles(self) -> Cycles:
-        """When counting starts again."""
+    def cycles(self) -> Cycle:
         return self.counting.cycles
 
     @property
     def kind(self) -> str:
-        """The kind of its cycles."""
         return self.counting.cycles.kind
-
-    @property
-    def batch(self) -> int:
-        """How many numbers are reserved at a time."""
-        return self.counting.batch
 
     def _follow(self, kind: str, now_s: int) -> None:
         """Go on from a cycle of a kind that the rule may have no more."""
@@ -256,7 +228,7 @@ class Counter(Hand):
         first = self.shape.after(max(self.last, self.reserved))
         if first > self.shape.maximum:
             return None
-        count = max(self.batch, self.wanted - available)
+        count = max(self.counting.batch, self.wanted - available)
         upper = min(first + (count - 1) * self.shape.step, self.shape.maximum)
         for mark in (self.attempted, self.durable):
             if mark and (mark.cycle_s, mark.kind) == (self.cycle_s, self.kind):
@@ -296,11 +268,6 @@ class Counter(Hand):
             return None
         return None if durable.reserved == self.last else durable.at(self.last, self.time_s)
 
-    @property
-    def remaining(self) -> int:
-        """How many numbers the cycle still has."""
-        return self.shape.remaining(self.last)
-
     def check(self) -> None:
         """Assert the invariants."""
         assert self.last <= max(self.reserved, self.shape.minimum - 1), "a number that is not reserved was handed out"
@@ -315,7 +282,7 @@ class Counter(Hand):
 
 @lru_cache(limits.COMMON_CACHED)
 def bounds(first: int, step: int, maximum: int, low_water: int) -> Bounds:
-    """Return bounds, the same ones for the same numbers: many counters have them in common."""
+    """Return the same bounds for the same numbers: many counters have them in common."""
     return Bounds(first, step, maximum, low_water)
 
 
@@ -333,9 +300,7 @@ class Clock:
 
     def __init__(self, wall_s: float, monotonic_s: float, ahead_s_max: float = limits.CLOCK_AHEAD_S_MAX) -> None:
         self.ahead_s_max = ahead_s_max
-        self.back_count = 0
-        """Readings that were before an earlier one."""
-
+        self.back_count = 0  # readings that were before an earlier one
         self.latest_s = wall_s
         self._anchor_s = wall_s
         self._anchor_monotonic_s = monotonic_s

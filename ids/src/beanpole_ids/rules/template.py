@@ -12,7 +12,7 @@ from datetime import datetime
 
 from beanpole_ids import limits
 from beanpole_ids.errors import RuleError
-from beanpole_ids.rules.checkdigit import CHARACTERS, CHECKS
+from beanpole_ids.rules.checkdigit import CHECKS
 from beanpole_ids.rules.cycle import DAY_S, HOUR_S, Cycle
 
 TIMES: dict[str, tuple[tuple[int, ...], Callable[[datetime], int]]] = {
@@ -86,26 +86,21 @@ def check_named(name: str | None, alphabet: str) -> Callable[[str], str] | None:
         return None
     if name not in CHECKS:
         raise RuleError(f"there is no check digit {name!r}; there are {', '.join(CHECKS)}")
-    if blind := set(alphabet) - set(CHARACTERS[name]):
+    check, characters = CHECKS[name]
+    if blind := set(alphabet) - set(characters):
         raise RuleError(
             f"the check digit {name} does not look at {''.join(sorted(blind))!r} of the alphabet, so it would find no "
-            f"mistake there; it looks at {CHARACTERS[name]}"
+            f"mistake there; it looks at {characters}"
         )
-    return CHECKS[name]
+    return check
 
 
 def precision(cycle: Cycle) -> str:
     """Return the finest unit of time that a template must show for a cycle; a key of `SHOWN`."""
     if cycle.unit != "seconds":
         return cycle.unit
-    return next(
-        (
-            unit
-            for unit, length_s in (("day", DAY_S), ("hour", HOUR_S), ("minute", 60))
-            if cycle.seconds % length_s == 0
-        ),
-        "second",
-    )
+    units = (("day", DAY_S), ("hour", HOUR_S), ("minute", 60), ("second", 1))
+    return next(unit for unit, length_s in units if cycle.seconds % length_s == 0)
 
 
 class Template:
@@ -117,9 +112,7 @@ class Template:
         Raises RuleError: it could repeat a number, or can't be read.
         """
         self.cycle = cycle
-        self.step = 1
-        """The distance of two counters."""
-
+        self.step = 1  # the distance of two counters
         self.alphabet = alphabet
         self.decimal = alphabet == string.digits
         if len(alphabet) < 2 or len(set(alphabet)) != len(alphabet) or not alphabet.isprintable():

@@ -20,46 +20,35 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from beanpole_ids.errors import ClockBehindError, RuleError, RuleFailedError
-from beanpole_ids.mark import Mark
+from beanpole_ids.hand import Mark
 from beanpole_ids.rules.sequence import Counter, Counting, Key
 
-CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-"""The alphabet of a ULID."""
-
-UUID7_SEQUENCE_BITS = 12
-"""What `rand_a` holds: numbers of a millisecond, before they run ahead of the clock."""
-
-ULID_SEQUENCE_BITS = 15
-"""What 63 bits leave beside the 48 of the time."""
-
-CROCKFORD_PAIRS = [high + low for high in CROCKFORD for low in CROCKFORD]
-"""What ten bits are in it."""
-
-GAINS = 8
-"""A range that no request waits for is worth a commit if it has at least this part of a window."""
-
-RANDOM_COUNT = 1_000
-"""Random numbers of 64 bits that are read from the system at a time."""
+CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # the alphabet of a ULID
+UUID7_SEQUENCE_BITS = 12  # what `rand_a` holds: numbers of a millisecond, before they run ahead of the clock
+ULID_SEQUENCE_BITS = 15  # what 63 bits leave beside the 48 of the time
+CROCKFORD_PAIRS = [high + low for high in CROCKFORD for low in CROCKFORD]  # what ten bits are in it
+GAINS = 8  # a range that no request waits for is worth a commit if it has at least this part of a window
+RANDOM_COUNT = 1_000  # random numbers of 64 bits that are read from the system at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
     """What a position is made of."""
 
-    kind: str
-    """Names it durably: positions of two layouts can't be compared."""
-
-    epoch_ms: int
-    """When positions begin, in Unix milliseconds."""
-
-    unit_ms: int
-    """Milliseconds of a unit of time."""
-
+    kind: str  # names it durably: positions of two layouts can't be compared
+    epoch_ms: int  # when positions begin, in Unix milliseconds
+    unit_ms: int  # milliseconds of a unit of time
     sequence_bits: int
 
     def position(self, now_s: float) -> int:
-        """Return the first position of the unit of a moment; negative before the epoch."""
-        return (int(now_s * 1000) - self.epoch_ms) // self.unit_ms << self.sequence_bits
+        """Return the first position of the unit of a moment.
+
+        Raises ClockBehindError: it is before the epoch.
+        """
+        position = (int(now_s * 1000) - self.epoch_ms) // self.unit_ms << self.sequence_bits
+        if position < 0:
+            raise ClockBehindError("clock: it is before the rule's epoch")
+        return position
 
     def moment_ms(self, position: int) -> int:
         """Return when the unit of a position begins, in Unix milliseconds."""
@@ -77,19 +66,13 @@ class Timing(Counting):
 
     @property
     def layout_kind(self) -> str:
-        """What numbers must have in common to be compared."""
         return self.layout.kind
 
     def counter(self, key: Key, mark: Mark | None, now_s: float) -> Counter:
-        """Return a counter of positions."""
         return TimedCounter(key, self, mark, now_s)
 
     def first(self, now_s: float) -> int:
-        """Return the position of a moment."""
-        position = self.layout.position(now_s)
-        if position < 0:
-            raise ClockBehindError("clock: it is before the rule's epoch")
-        return position
+        return self.layout.position(now_s)
 
 
 class TimedCounter(Counter):
@@ -112,8 +95,7 @@ class TimedCounter(Counter):
         self.layout = layout
         # The sequence starts again with each unit, as a ULID's random bits do when a process starts.
         self.last = self.reserved = self.reserved | (1 << layout.sequence_bits) - 1 if mark else -1
-        self._now = layout.position(mark.time_s) if mark else -1
-        """The position of the latest moment that was seen."""
+        self._now = layout.position(mark.time_s) if mark else -1  # the position of the latest moment that was seen
 
     def change(self, counting: Counting, now_s: float) -> None:
         """Take over a changed rule, which has the same layout."""
@@ -122,13 +104,8 @@ class TimedCounter(Counter):
         super().change(counting, now_s)
 
     def open(self, now_s: float) -> int:
-        """Move forward with the clock; return the time.
-
-        Raises ClockBehindError: it is before the epoch.
-        """
+        """Move forward with the clock; return the time. Raises: see `Layout.position`."""
         position = self.layout.position(now_s)
-        if position < 0:
-            raise ClockBehindError("clock: it is before the rule's epoch")
         self._now = max(self._now, position)
         self.last = max(self.last, min(position - 1, self.shape.maximum))
         self.cycle_s = 0
@@ -138,7 +115,7 @@ class TimedCounter(Counter):
     @property
     def _bound(self) -> int:
         """The last position that may be reserved now."""
-        return self._now + self.batch - 1
+        return self._now + self.counting.batch - 1
 
     def need(self, count: int) -> None:
         """Say that callers wait for `count` numbers.
@@ -146,8 +123,8 @@ class TimedCounter(Counter):
         Raises ClockBehindError: they would run further ahead of the clock than what is reserved at a time. Raises
         RuleFailedError: they always would; ExhaustedError: time ends before.
         """
-        if count > self.batch:
-            raise RuleFailedError(f"count is too large: reserve_s has {self.batch} numbers of this rule")
+        if count > (batch := self.counting.batch):
+            raise RuleFailedError(f"count is too large: reserve_s has {batch} numbers of this rule")
         if self.last + count > self._bound:
             raise ClockBehindError("clock: numbers are too far ahead of it; it went back, or too many are asked for")
         super().need(count)
@@ -159,7 +136,7 @@ class TimedCounter(Counter):
             return None
         upper = min(mark.reserved, self._bound)
         gain = upper - self.reserved
-        if gain <= 0 or (gain < self.batch // GAINS and self.available >= self.wanted):
+        if gain <= 0 or (gain < self.counting.batch // GAINS and self.available >= self.wanted):
             self.under_way = None
             return None
         tried = [each.reserved for each in (self.durable, self.attempted) if each]

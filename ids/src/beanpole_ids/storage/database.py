@@ -6,6 +6,7 @@ A lock has a number, belongs to a connection, and ends with it or with the proce
 
 import fcntl
 import glob
+import hashlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -16,16 +17,10 @@ import sqlalchemy as sa
 
 from beanpole_ids import limits
 from beanpole_ids.errors import DatabaseLostError, ExitCode, StartError, StorageError
-from beanpole_ids.storage.place import identity, identity_at, open_or_make, place_of
 
-START = -1
-"""The number of the lock that a process holds while it starts. The lock of a node has the number of the node."""
-
-NOTED_BYTES = 20
-"""Bytes of the note in a lock's file: a number of 63 bits, and the end of the line."""
-
-MAX_TIMEOUT = "4294967295"
-"""The longest time in milliseconds that every version lets a commit wait for a replica: 49 days."""
+START = -1  # the number of the lock that a process holds while it starts. The lock of a node has the number of the node
+NOTED_BYTES = 20  # of the note in a lock's file: a number of 63 bits, and the end of the line
+MAX_TIMEOUT = "4294967295"  # the longest in milliseconds that every version lets a commit wait for a replica: 49 days
 
 DRIVERS = {
     "sqlite": "sqlite+pysqlite",
@@ -38,7 +33,6 @@ DRIVERS = {
 FORM = "sqlite:///FILE, or KIND://USER:PASSWORD@HOST/NAME with one of " + ", ".join(list(DRIVERS.values())[1:])
 """What an address looks like."""
 
-
 PAIRS: sa.BindParameter[Any] = sa.bindparam("pairs", expanding=True)
 """Pairs of a rule and an application in a statement."""
 
@@ -46,8 +40,7 @@ PAIRS: sa.BindParameter[Any] = sa.bindparam("pairs", expanding=True)
 class Database(ABC):
     """One kind of database."""
 
-    pairs: ClassVar[str] = ":pairs"
-    """How a statement compares with `PAIRS`, so that an index is used."""
+    pairs: ClassVar[str] = ":pairs"  # how a statement compares with `PAIRS`, so that an index is used
 
     def __init__(self, url: sa.URL, timeout_s: int, isolation_level: str, **connect_arguments: object) -> None:
         self.timeout_s = timeout_s
@@ -113,8 +106,7 @@ class Database(ABC):
         """Take a lock; return whether we have it."""
 
     @abstractmethod
-    def unlock(self, connection: sa.Connection, number: int) -> None:
-        """Give a lock back."""
+    def unlock(self, connection: sa.Connection, number: int) -> None: ...
 
     def is_away(self, error: BaseException) -> bool:  # noqa: ARG002 - a file is there or not
         """Return whether a database could not be reached, and might be in a moment."""
@@ -191,11 +183,10 @@ class Sqlite(Database):
         """See `Database.write`. A stop writes nearly all pages: they should be written once."""
         if len(rows) > limits.ROUND_ROWS:
             connection.exec_driver_sql("PRAGMA cache_size = -32768")  # KiB
-        connection.exec_driver_sql(f"{insert_into(table)} VALUES ({marks(table, '?')}) {on_conflict(table)}", rows)
+        connection.exec_driver_sql(upsert(table, values_of(table, "?")), rows)
 
     @property
     def name(self) -> str:
-        """The path of the file."""
         return str(self._path)
 
     def place(self) -> str:
@@ -203,7 +194,7 @@ class Sqlite(Database):
 
         Not the device, which a restart of the machine may call otherwise.
         """
-        return place_of(self._path)
+        return f"{machine()} {self._path.stat().st_ino}"
 
     def writes_seen(self, number: int) -> int:
         """Return what the lock's file says. A crash of the machine may have left an older number there, or none."""
@@ -211,17 +202,19 @@ class Sqlite(Database):
         return int(found) if len(found) == NOTED_BYTES and found.strip().isdigit() else 0
 
     def note_writes(self, number: int, count: int) -> None:
-        """Write it into the lock's file, without waiting for the disk."""
         if number in self._files:
-            os.pwrite(self._files[number].fileno(), f"{count:0{NOTED_BYTES - 1}}\n".encode(), 0)
+            os.pwrite(self._files[number].fileno(), f"{count:0{NOTED_BYTES - 1}}\n".encode(), 0)  # without a sync
 
     def lock(self, connection: sa.Connection, number: int) -> bool:  # noqa: ARG002 - it is the process that has it
-        """Lock a file."""
         if number in self._files:
             return True
+
+        def make(path: str, flags: int) -> int:
+            return os.open(path, flags | os.O_CREAT, 0o666)
+
         name = "start" if number == START else f"node-{number}"
         # Neither empties nor appends: the file has a note.
-        file = open(f"{self._path}.{name}", "rb+", 0, opener=open_or_make)  # noqa: SIM115 - closed by `unlock`
+        file = open(f"{self._path}.{name}", "rb+", 0, opener=make)  # noqa: SIM115 - closed by `unlock`
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -231,7 +224,6 @@ class Sqlite(Database):
         return True
 
     def unlock(self, connection: sa.Connection | None, number: int) -> None:  # noqa: ARG002 - see `lock`
-        """Close the file, which unlocks it."""
         self._files.pop(number).close()
 
     def sentence(self, error: BaseException) -> str:
@@ -240,7 +232,6 @@ class Sqlite(Database):
         return f"{self._path}: {text}; {ADVICE[text]}" if text in ADVICE else text
 
     def close(self) -> None:
-        """Give all locks back."""
         super().close()
         if self._file is not None:
             self._file.close()
@@ -280,14 +271,9 @@ class Mysql(Database):
         )
 
     def write(self, connection: sa.Connection, table: sa.Table, rows: list[tuple[Any, ...]]) -> None:
-        """See `Database.write`. The driver sends many rows at once."""
-        updated = ", ".join(f"{name} = VALUES({name})" for name in others(table))
-        connection.exec_driver_sql(
-            f"{insert_into(table)} VALUES ({marks(table, '%s')}) ON DUPLICATE KEY UPDATE {updated}", rows
-        )
+        connection.exec_driver_sql(upsert(table, values_of(table, "%s"), is_mysql=True), rows)
 
     def is_away(self, error: BaseException) -> bool:
-        """Return whether the server could not be reached: by the driver's numbers, and the server's when it stops."""
         match getattr(getattr(error, "orig", None), "args", ()):
             case (int(number), *_):
                 return number in MYSQL_AWAY
@@ -306,11 +292,9 @@ class Mysql(Database):
         return sa.func.concat(f"beanpole_ids_{number}_", sa.func.sha1(sa.func.database()))
 
     def lock(self, connection: sa.Connection, number: int) -> bool:
-        """Take a lock by its name."""
         return connection.execute(sa.select(sa.func.get_lock(self._name(number), 0))).scalar() == 1
 
     def unlock(self, connection: sa.Connection, number: int) -> None:
-        """Give it back."""
         connection.execute(sa.select(sa.func.release_lock(self._name(number))))
 
 
@@ -398,18 +382,16 @@ class Postgresql(Database):
         # The types without their lengths: a cast cuts a text that is too long, where the insertion refuses it.
         types = (column.type.compile(connection.dialect).partition("(")[0] for column in table.columns)
         arrays = ", ".join(f"%s::{each}[]" for each in types)
-        statement = f"{insert_into(table)} SELECT * FROM unnest({arrays}) {on_conflict(table)}"  # noqa: S608 - ours
+        statement = upsert(table, f"SELECT * FROM unnest({arrays})")  # noqa: S608 - ours
         connection.exec_driver_sql(statement, tuple(list(values) for values in zip(*rows, strict=True)))
 
     def _ours(self, number: int) -> tuple[Any, int]:
         return sa.func.hashtext(sa.func.concat("beanpole_ids_", sa.func.current_schema())), number
 
     def lock(self, connection: sa.Connection, number: int) -> bool:
-        """Take an advisory lock."""
         return bool(connection.execute(sa.select(sa.func.pg_try_advisory_lock(*self._ours(number)))).scalar())
 
     def unlock(self, connection: sa.Connection, number: int) -> None:
-        """Give it back."""
         connection.execute(sa.select(sa.func.pg_advisory_unlock(*self._ours(number))))
 
 
@@ -417,25 +399,19 @@ POSTGRESQL_AWAY = ("starting up", "shutting down", "in recovery mode", "too many
 """What PostgreSQL says when a client should come back later."""
 
 
-def others(table: sa.Table) -> list[str]:
-    """Return the names of the columns that are not part of the primary key."""
-    return [column.name for column in table.columns if not column.primary_key]
+def upsert(table: sa.Table, rows: str, *, is_mysql: bool = False) -> str:
+    """Return the statement that inserts rows, or updates those that are there."""
+    names, keys = list(table.columns.keys()), table.primary_key.columns.keys()
+    others = [name for name in names if name not in keys]
+    then = f"ON CONFLICT ({', '.join(keys)}) DO UPDATE SET " + ", ".join(f"{name} = excluded.{name}" for name in others)
+    if is_mysql:
+        then = "ON DUPLICATE KEY UPDATE " + ", ".join(f"{name} = VALUES({name})" for name in others)
+    return f"INSERT INTO {table.name} ({', '.join(names)}) {rows} {then}"
 
 
-def insert_into(table: sa.Table) -> str:
-    """Return what a statement begins with that inserts rows."""
-    return f"INSERT INTO {table.name} ({', '.join(table.columns.keys())})"
-
-
-def marks(table: sa.Table, mark: str) -> str:
+def values_of(table: sa.Table, mark: str) -> str:
     """Return where a driver puts the values of a row."""
-    return ", ".join([mark] * len(table.columns))
-
-
-def on_conflict(table: sa.Table) -> str:
-    """Return what updates rows that are there, in the words of PostgreSQL and SQLite."""
-    updated = ", ".join(f"{name} = excluded.{name}" for name in others(table))
-    return f"ON CONFLICT ({', '.join(table.primary_key.columns.keys())}) DO UPDATE SET {updated}"
+    return f"VALUES ({', '.join([mark] * len(table.columns))})"
 
 
 def impatient_connection(timeout_s: int) -> Any:  # noqa: ANN401 - a class of a package that is optional
@@ -462,7 +438,11 @@ def database_at(address: str, timeout_s: int) -> Database:
     Raises StartError: the address makes no sense, or the driver of that kind of database is not installed.
     """
     try:
-        return database_of(sa.make_url(address), timeout_s)
+        url = sa.make_url(address)
+        kind = url.get_backend_name()
+        if url.drivername not in {kind, DRIVERS.get(kind)} or kind not in DRIVERS:
+            raise ValueError(f"{url.drivername} is no kind of database that can be used")  # noqa: TRY301 - as others
+        return KINDS[kind](url if kind == "sqlite" else url.set(drivername=DRIVERS[kind]), timeout_s)
     except ImportError as error:
         reason = f"{error.name} is not installed: pip install 'beanpole-ids[databases]'"
         raise StartError(f"cannot use the database: {reason}", ExitCode.FAILED) from error
@@ -471,12 +451,42 @@ def database_at(address: str, timeout_s: int) -> Database:
         raise StartError(f"cannot use the database: {reason}; write {FORM}", ExitCode.USAGE) from error
 
 
-def database_of(url: sa.URL, timeout_s: int) -> Database:
-    """Return the database of a URL. Raises ArgumentError, ValueError, ImportError: see `database_at`."""
-    kind = url.get_backend_name()
-    if url.drivername not in {kind, DRIVERS.get(kind)} or kind not in DRIVERS:
-        raise sa.exc.ArgumentError(f"{url.drivername} is no kind of database that can be used")
-    if kind == "sqlite":
-        return Sqlite(url, timeout_s)
-    url = url.set(drivername=DRIVERS[kind])
-    return Postgresql(url, timeout_s) if kind == "postgresql" else Mysql(url, timeout_s)
+KINDS: dict[str, type[Sqlite | Mysql | Postgresql]] = {
+    "sqlite": Sqlite,
+    "mysql": Mysql,
+    "mariadb": Mysql,
+    "postgresql": Postgresql,
+}
+
+
+# --- Files ------------------------------------------------------------------------------------------------------------
+
+
+def identity(status: os.stat_result) -> tuple[int, int]:
+    """Return what a file has as long as it exists, whatever its name is."""
+    return status.st_dev, status.st_ino
+
+
+def identity_at(path: str | Path) -> tuple[int, int] | None:
+    """Return what the file at a path is; None: there is none."""
+    try:
+        return identity(os.stat(path))  # noqa: PTH116 - many times a second
+    except FileNotFoundError:
+        return None
+
+
+def machine() -> str:
+    """Return what names this machine; empty if nothing does, as in many containers. Not its id, which is secret."""
+    try:
+        found = Path("/etc/machine-id").read_text().strip()
+    except OSError:
+        return ""
+    return hashlib.blake2b(found.encode(), digest_size=8, person=b"beanpole-ids").hexdigest() if found else ""
+
+
+def is_elsewhere(known: str, place: str) -> bool:
+    """Return whether a database is not where it was: on another machine, if both are known, or in another file."""
+    if not known or not place:
+        return False
+    (before, file), (machine, now) = known.split(" "), place.split(" ")
+    return file != now or bool(before and machine and before != machine)

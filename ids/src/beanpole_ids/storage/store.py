@@ -15,21 +15,21 @@ Names are bytes in the database too: no collation makes two of them one. All val
 one thread at a time. It reads no clock.
 """
 
+import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
 from beanpole_ids import limits
 from beanpole_ids.errors import DatabaseAwayError, ExitCode, LeaseLostError, MovedError, StartError, StorageError
-from beanpole_ids.mark import Mark
+from beanpole_ids.hand import Mark
 from beanpole_ids.original import table
 from beanpole_ids.rules.fingerprint import merged
 from beanpole_ids.rules.sequence import Key
-from beanpole_ids.storage.database import START, database_at
-from beanpole_ids.storage.place import is_elsewhere
+from beanpole_ids.storage.database import START, database_at, is_elsewhere
 
 T = TypeVar("T")
 
@@ -39,8 +39,7 @@ ADOPT = (
 )
 """What to do with a database that is not the one that it was."""
 
-LOCK_TRIES_PER_S = 50
-"""Attempts to take a lock that another process holds."""
+LOCK_TRIES_PER_S = 50  # to take a lock that another process holds
 
 NAME = sa.LargeBinary(limits.NAME_BYTES_MAX).with_variant(sa.VARBINARY(limits.NAME_BYTES_MAX), "mysql", "mariadb")
 NUMBER = sa.BigInteger()
@@ -80,9 +79,7 @@ class Store:
         timeout_s: int = limits.STORE_TIMEOUT_S,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.node = node or 0
-        """The number of the node. If it is leased, it is known when the store is open."""
-
+        self.node = node or 0  # known when the store is open, if it is leased
         self.step = step
         self._is_leased = node is None
         self.epoch = 0
@@ -91,12 +88,8 @@ class Store:
         self._database = database_at(url, timeout_s)
         self._connection: sa.Connection | None = None
         self._has_lock = False
-        self._write_count = 0
-        """The number of the last transaction that wrote marks, or tried to."""
-
-        self._durable_count = 0
-        """The number of the last one that was committed: the database must not have an older one."""
-
+        self._write_count = 0  # the number of the last transaction that wrote marks, or tried to
+        self._durable_count = 0  # that of the last one that was committed: the database must not have an older one
         self._sleep = sleep
         self.is_adopting = False
         """Whether a copy or a backup is taken for the database that counts: an operator says so."""
@@ -107,10 +100,7 @@ class Store:
         Raises DatabaseAwayError: the database can't be reached now; StartError: it can't be used, or another process
         has the node.
         """
-        try:
-            connection = self._connect()
-            wait_s = self._database.timeout_s
-            self._wait_for_lock(connection, START, wait_s, "another process is starting, and does not come to an end")
+        with self._starting() as connection:
             self._database.make(connection)
             METADATA.create_all(connection)
             self._add_what_is_new(connection)
@@ -124,6 +114,15 @@ class Store:
             self._database.unlock(connection, START)
             connection.commit()
             self._database.check(is_connected=True)
+
+    @contextlib.contextmanager
+    def _starting(self) -> Iterator[sa.Connection]:
+        """Connect, and hold the lock for starting. Raises as `open` does, and disconnects then."""
+        try:
+            connection = self._connect()
+            wait_s = self._database.timeout_s
+            self._wait_for_lock(connection, START, wait_s, "another process is starting, and does not come to an end")
+            yield connection
         except MovedError as error:
             self.close()
             raise StartError(f"{self._database.name}: {error}; {ADOPT}", ExitCode.DATABASE_LOST) from error
@@ -170,10 +169,7 @@ class Store:
         raise LeaseLostError(f"storage: all {self.step} numbers of nodes are in use; step says how many there are")
 
     def _wait_for_lock(self, connection: sa.Connection, number: int, wait_s: int, otherwise: str) -> None:
-        """Take a lock, if need be after a while: a database notices late that the process that held it was killed.
-
-        Raises LeaseLostError: another process holds it.
-        """
+        """Take a lock, if need be after a while: a database notices late that the process that held it was killed."""
         has_lock = self._gets_lock(connection, number, wait_s)
         connection.commit()
         if not has_lock:
@@ -255,30 +251,20 @@ class Store:
 
         Raises StartError: the database can't be read, has no counters of ours, or a node runs.
         """
-        try:
-            return self._saved(self._connect(), even_of_running)
-        except LeaseLostError as error:
-            raise StartError(str(error), ExitCode.NODE_TAKEN) from error
-        except (sa.exc.SQLAlchemyError, StorageError, OSError) as error:
-            raise StartError(f"cannot use the database: {self._database.sentence(error)}", ExitCode.FAILED) from error
-        finally:
-            self.close()
-
-    def _saved(self, connection: sa.Connection, even_of_running: bool) -> dict[Key, Mark]:
-        if not sa.inspect(connection).has_table(COUNTERS.name):
-            raise StorageError("it has no counters of ours")
-        connection.commit()
-        wait_s = self._database.timeout_s
-        self._wait_for_lock(connection, START, wait_s, "another process is starting, and does not come to an end")
         rows: dict[Key, list[Mark]] = {}
-        with connection.begin():
-            nodes = connection.execute(sa.select(NODES.c.node)).scalars().all()
-            for node in [] if even_of_running else nodes:
-                if self._is_running(connection, node):
-                    raise LeaseLostError(f"storage: node {node} runs, and gives numbers: stop it first")
-            for row in connection.execute(sa.select(COUNTERS)):
-                mark = Mark(row.cycle_s, row.reserved, row.time_s, row.kind)
-                rows.setdefault(Key(row.rule, row.app), []).append(mark)
+        with self._starting() as connection:
+            if not sa.inspect(connection).has_table(COUNTERS.name):
+                raise StorageError("it has no counters of ours")
+            connection.commit()
+            with connection.begin():
+                nodes = connection.execute(sa.select(NODES.c.node)).scalars().all()
+                for node in [] if even_of_running else nodes:
+                    if self._is_running(connection, node):
+                        raise LeaseLostError(f"storage: node {node} runs, and gives numbers: stop it first")
+                for row in connection.execute(sa.select(COUNTERS)):
+                    mark = Mark(row.cycle_s, row.reserved, row.time_s, row.kind)
+                    rows.setdefault(Key(row.rule, row.app), []).append(mark)
+        self.close()
         return {key: goes_on_from(marks) for key, marks in rows.items()}
 
     def load(self, wanted: Mapping[Key, int]) -> dict[Key, Mark]:

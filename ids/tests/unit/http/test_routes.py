@@ -20,9 +20,8 @@ from beanpole_ids.http.openapi import document
 from beanpole_ids.http.response import PROBLEMS, Response
 from beanpole_ids.http.routes import Routes
 from beanpole_ids.http.serving import Web
-from beanpole_ids.rules.config import Config
+from beanpole_ids.rules.config import LOOPBACK, Config
 from beanpole_ids.rules.sequence import Key
-from beanpole_ids.rules.web import LOOPBACK
 from beanpole_ids.service import Service
 from tests.unit.http.test_watching import Watched
 from tests.unit.test_admission import configure

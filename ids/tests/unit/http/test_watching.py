@@ -14,7 +14,7 @@ from beanpole_ids.http.metrics import Metrics, Page
 from beanpole_ids.http.watching import Health
 from beanpole_ids.rules.config import Config
 from beanpole_ids.rules.sequence import Clock, Key
-from beanpole_ids.storage.measured import BUCKETS_S, Measured
+from beanpole_ids.storage.threaded import BUCKETS_S, Measured
 from tests.unit.test_service import World, settle
 
 Story = Callable[["Watched"], Awaitable[None]]

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from beanpole_ids.mark import Mark
+from beanpole_ids.hand import Mark
 
 
 class RowModel(RuleBasedStateMachine):

@@ -10,7 +10,7 @@ import pytest
 
 from beanpole_ids.config import load
 from beanpole_ids.errors import RuleError, RuleFailedError, StorageError
-from beanpole_ids.mark import Mark
+from beanpole_ids.hand import Mark
 from beanpole_ids.rules.fingerprint import Fingerprint, followed, merged, zone_shape
 from beanpole_ids.rules.rule import Rule
 from beanpole_ids.rules.sequence import Counter, Key

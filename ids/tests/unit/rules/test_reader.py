@@ -13,9 +13,12 @@ from beanpole_ids import limits
 from beanpole_ids.config import load
 from beanpole_ids.errors import NeedRangeError, RuleError, RuleFailedError
 from beanpole_ids.rules.checkdigit import CHECKS
+from beanpole_ids.rules.cycle import Cycle
 from beanpole_ids.rules.rule import Rule, preview
+from beanpole_ids.rules.template import Template
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+NEVER = Cycle("never", 0, ZoneInfo("UTC"))
 NOON_S = int(datetime(2026, 11, 20, 4, tzinfo=UTC).timestamp())
 
 
@@ -138,9 +141,9 @@ def test_step_and_offset_must_be_in_range(tmp_path: Path, step: int, offset: int
 )
 def test_check_digit(name: str, text: str, expected: str) -> None:
     if (name, text) == ("iso7064-97-10", "BBB"):
-        assert int("".join(str(int(each, 36)) for each in text + CHECKS[name](text))) % 97 == 1
+        assert int("".join(str(int(each, 36)) for each in text + CHECKS[name][0](text))) % 97 == 1
     else:
-        assert CHECKS[name](text) == expected
+        assert CHECKS[name][0](text) == expected
 
 
 @pytest.mark.parametrize("name", CHECKS)
@@ -151,7 +154,31 @@ def test_check_digit(name: str, text: str, expected: str) -> None:
 def test_check_digit_finds_a_wrong_digit(name: str, digits: str, place: int, other: str) -> None:
     place %= len(digits)
     wrong = digits[:place] + other + digits[place + 1 :]
-    assert (CHECKS[name](wrong) == CHECKS[name](digits)) == (wrong == digits)
+    assert (CHECKS[name][0](wrong) == CHECKS[name][0](digits)) == (wrong == digits)
+
+
+@pytest.mark.parametrize(
+    ("check", "alphabet", "blind"),
+    [
+        ("luhn", "ABCDEF", "ABCDEF"),
+        ("luhn", "0123456789ABCDEF", "ABCDEF"),
+        ("damm", "ABCDEF", "ABCDEF"),
+        ("iso7064-11-10", "0123456789X", "X"),
+        ("iso7064-37-36", "0123456789abc", "abc"),
+        ("iso7064-97-10", "0123456789Bé", "é"),
+    ],
+)
+def test_alphabet_that_a_check_digit_does_not_look_at_is_refused(check: str, alphabet: str, blind: str) -> None:
+    """Its digits were the same for all numbers."""
+    with pytest.raises(RuleError, match=f"{check} does not look at '{blind}'"):
+        Template("N{counter:03}", NEVER, 9, alphabet, check)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_each_character_that_it_looks_at_counts(check: str) -> None:
+    made, _ = Template("é{counter:01}", NEVER, 9, CHECKS[check][1], check).make(0, 10, 10, 0, b"")
+    assert len({each[2:] for each in made}) == 10
+    assert set(CHECKS[check][1]) >= set("0123456789")
 
 
 # --- Lua --------------------------------------------------------------------------------------------------------------
@@ -283,9 +310,12 @@ def test_lua_that_runs_out_of_counters_says_so(tmp_path: Path) -> None:
 
 
 def test_lua_error_while_making_is_an_answer(tmp_path: Path) -> None:
-    made_by = lua(tmp_path, f"if salt == 'bad' then error('no salt', 0) end {DAILY}")
-    with pytest.raises(RuleFailedError, match="no salt"):
-        make(made_by, salt=b"bad")
+    """However long it is: it overflowed a buffer of the original."""
+    made_by = lua(tmp_path, f"if salt ~= '' then error('no salt' .. ('x'):rep(tonumber(salt)), 0) end {DAILY}")
+    for size in (b"0", b"5000", b"200000"):
+        with pytest.raises(RuleFailedError, match="no salt") as error:
+            make(made_by, salt=size)
+        assert len(str(error.value)) < 600
     assert make(made_by) == "20261120-000"
 
 

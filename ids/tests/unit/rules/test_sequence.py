@@ -1,10 +1,13 @@
 """Numbers, step by step: what is handed out, what is reserved, and what happens when it can't be."""
 
+from datetime import UTC
+
 import pytest
 
 from beanpole_ids import limits
 from beanpole_ids.errors import ClockAheadError, ExhaustedError, NeedRangeError
-from beanpole_ids.mark import Mark
+from beanpole_ids.hand import Mark
+from beanpole_ids.rules.cycle import Cycle
 from beanpole_ids.rules.fingerprint import Fingerprint, followed
 from beanpole_ids.rules.sequence import Clock, Counter, Counting, Key, Shape
 from tests.unit.counter import next_number
@@ -13,34 +16,16 @@ DAY_S = 86_400
 KEY = Key(b"order", b"shop")
 
 
-class Days:
+NEVER = Cycle("never", 0, UTC)
+
+
+def days(length_s: int = DAY_S) -> Cycle:
     """Days of UTC, or of another length."""
-
-    def __init__(self, length_s: int = DAY_S) -> None:
-        self.length_s = length_s
-        self.kind = f"every {length_s}"
-
-    def start_s(self, now_s: int) -> int:
-        return now_s - now_s % self.length_s
-
-    def end_s(self, now_s: int) -> int | None:
-        return self.start_s(now_s) + self.length_s
-
-
-class Never:
-    """No cycle."""
-
-    kind = "never"
-
-    def start_s(self, now_s: int) -> int:
-        return now_s * 0
-
-    def end_s(self, now_s: int) -> int | None:  # noqa: ARG002 - there is none, whatever the time
-        return None
+    return Cycle("seconds", length_s, UTC, f"every {length_s}")
 
 
 def counter(shape: Shape, batch: int = 4, mark: Mark | None = None, now_s: int = 0) -> Counter:
-    return Counter(KEY, Counting(shape, Days(), batch), mark, now_s)
+    return Counter(KEY, Counting(shape, days(), batch), mark, now_s)
 
 
 def reserve(numbers: Counter) -> None:
@@ -61,8 +46,8 @@ def take(numbers: Counter, now_s: int = 0) -> int:
 def test_counters_share_what_their_rule_says_of_them() -> None:
     """A hundred thousand counters that had it each by itself took 3 MB more, and a reload ten times as long."""
     new = Fingerprint("b" * 12, 7)
-    counting = Counting(Shape(0, 99), Days(), fingerprint=new)
-    marks = (Mark(0, 9, 100, Days().kind, f"{'a' * 12}.6") for _ in range(3))
+    counting = Counting(Shape(0, 99), days(), fingerprint=new)
+    marks = (Mark(0, 9, 100, days().kind, f"{'a' * 12}.6") for _ in range(3))
     begun = followed.cache_info().misses
     numbers = [Counter(Key(b"order", b"%d" % app), counting, mark, 0) for app, mark in enumerate(marks)]
     assert followed.cache_info().misses <= begun + 1
@@ -97,7 +82,7 @@ def test_maximum_inside_a_cycle_is_an_error_that_says_when_it_resets() -> None:
 
 
 def test_maximum_of_a_counter_without_cycle_is_final() -> None:
-    numbers = Counter(KEY, Counting(Shape(0, 1), Never(), 4), None, 0)
+    numbers = Counter(KEY, Counting(Shape(0, 1), NEVER, 4), None, 0)
     assert [take(numbers) for _ in range(2)] == [0, 1]
     with pytest.raises(ExhaustedError) as error:
         take(numbers, 10**9)
@@ -216,7 +201,7 @@ def test_step_above_127_counts_up() -> None:
 
 def test_numbers_and_times_beyond_32_bits() -> None:
     """Hole 15: counters and seconds were 32 bits wide."""
-    numbers = Counter(KEY, Counting(Shape(2**31 - 1, 2**62), Never(), 4), None, 0)
+    numbers = Counter(KEY, Counting(Shape(2**31 - 1, 2**62), NEVER, 4), None, 0)
     assert [take(numbers, 2**33) for _ in range(3)] == [2**31 - 1, 2**31, 2**31 + 1]
 
 
@@ -225,7 +210,7 @@ def test_lowered_maximum_is_exhausted_and_not_begun_anew() -> None:
     numbers = counter(Shape(0, 99))
     for _ in range(6):
         take(numbers)
-    numbers.change(Counting(Shape(0, 3), Days(), 4), 0)
+    numbers.change(Counting(Shape(0, 3), days(), 4), 0)
     with pytest.raises(ExhaustedError):
         take(numbers)
 
@@ -318,13 +303,13 @@ def test_range_of_the_old_day_is_not_used_in_the_new_one() -> None:
 @pytest.mark.parametrize(("before_s", "after_s"), [(30 * DAY_S, DAY_S), (DAY_S, 30 * DAY_S), (DAY_S, 3600)])
 def test_changed_cycle_goes_on_until_the_next_one_begins(before_s: int, after_s: int) -> None:
     now_s = 35 * DAY_S + 100
-    numbers = Counter(KEY, Counting(Shape(0, 99), Days(before_s), 4), None, 0)
+    numbers = Counter(KEY, Counting(Shape(0, 99), days(before_s), 4), None, 0)
     take(numbers, now_s)
-    numbers.change(Counting(Shape(0, 99), Days(after_s), 4), now_s)
+    numbers.change(Counting(Shape(0, 99), days(after_s), 4), now_s)
     assert take(numbers, now_s) == 4
-    restarted = Counter(KEY, Counting(Shape(0, 99), Days(after_s), 4), numbers.durable, now_s)
+    restarted = Counter(KEY, Counting(Shape(0, 99), days(after_s), 4), numbers.durable, now_s)
     assert take(restarted, now_s) == 8
-    assert take(restarted, Days(after_s).start_s(now_s) + after_s) == 0
+    assert take(restarted, days(after_s).start_s(now_s) + after_s) == 0
 
 
 def test_clock_goes_ahead_only_so_far() -> None:

@@ -14,7 +14,7 @@ from beanpole_ids.errors import ExhaustedError, NeedRangeError
 from beanpole_ids.rules.sequence import Counter, Counting, Shape
 from tests.unit.counter import next_number
 from tests.unit.rules.row_model import RowModel
-from tests.unit.rules.test_sequence import KEY, Days
+from tests.unit.rules.test_sequence import KEY, days
 
 SHORT_S, LONG_S = 10, 40
 
@@ -36,7 +36,7 @@ class Sequence(RowModel):
     @property
     def counting(self) -> Counting:
         """The rule as it is now."""
-        return Counting(self.shape, Days(self.length_s), self.batch)
+        return Counting(self.shape, days(self.length_s), self.batch)
 
     def start(self) -> None:
         self.counter = Counter(KEY, self.counting, self.stored, self.now_s)
@@ -46,7 +46,7 @@ class Sequence(RowModel):
         shown_s = self.counter.open(self.now_s)
         for _ in range(count):
             try:
-                number = (Days(SHORT_S).start_s(shown_s), next_number(self.counter))
+                number = (days(SHORT_S).start_s(shown_s), next_number(self.counter))
             except (NeedRangeError, ExhaustedError):
                 return
             assert number not in self.given, f"{number} was given before"
@@ -58,7 +58,7 @@ class Sequence(RowModel):
         try:
             self.counter.need(count)
         except ExhaustedError:
-            assert self.counter.remaining < count
+            assert self.counter.shape.remaining(self.counter.last) < count
 
     @rule(lands=st.booleans())
     def plan(self, lands: bool) -> None:

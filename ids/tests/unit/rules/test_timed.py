@@ -11,7 +11,7 @@ import pytest
 
 from beanpole_ids.config import load
 from beanpole_ids.errors import ClockBehindError, NeedRangeError, RuleError, RuleFailedError
-from beanpole_ids.mark import Mark
+from beanpole_ids.hand import Mark
 from beanpole_ids.rules.rule import Rule, preview
 from beanpole_ids.rules.sequence import Counter, Key
 from beanpole_ids.rules.timed import CROCKFORD, ULID_SEQUENCE_BITS, Timing

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from beanpole_ids.errors import ExitCode, LeaseLostError, StartError, StorageError
-from beanpole_ids.mark import Mark
+from beanpole_ids.hand import Mark
 from beanpole_ids.rules.cycle import Cycle
 from beanpole_ids.rules.reader import zone_named
 from beanpole_ids.rules.sequence import Counter, Counting, Key, Shape

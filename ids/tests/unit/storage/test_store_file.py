@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from beanpole_ids.errors import DatabaseLostError, ExitCode, StartError
-from beanpole_ids.mark import Mark
-from beanpole_ids.storage.place import is_elsewhere
+from beanpole_ids.hand import Mark
+from beanpole_ids.storage.database import is_elsewhere
 from beanpole_ids.storage.store import Store
 from tests.unit.storage.test_store import KEY, load
 

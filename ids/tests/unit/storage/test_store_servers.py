@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from beanpole_ids.errors import LeaseLostError, NeedRangeError, StartError, StorageError
-from beanpole_ids.mark import Mark
+from beanpole_ids.hand import Mark
 from beanpole_ids.rules.sequence import Key
 from beanpole_ids.storage.database import START, database_at
 from beanpole_ids.storage.store import Store
