@@ -227,9 +227,8 @@ class Output:
         sys.stdout.flush()
 
 
-def jobs_text(number: int, what: str = "job") -> str:
-    """Return ``1 job`` or ``2 jobs``, or how many there are of something else."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def jobs_text(number: int) -> str:
+    return "1 job" if number == 1 else f"{number} jobs"
 
 
 def cell(value: object) -> str:
