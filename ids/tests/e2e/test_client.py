@@ -1,11 +1,8 @@
 """The Python client against real nodes: lost datagrams, a node that dies, processes that fork."""
 
 import asyncio
-import select
-import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -81,54 +78,6 @@ def test_ipv6(tmp_path: Path) -> None:
                 return await client.get("order", "a")
 
         assert asyncio.run(main())[7:] == "000001"
-
-
-@contextmanager
-def lossy(service: Ids) -> Iterator[tuple[str, int]]:
-    """A way to a service that loses every second reply."""
-    inner = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    inner.connect(service.socket.getpeername())
-    outer = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    outer.bind(("127.0.0.1", 0))
-    reading, writing = socket.socketpair()
-
-    def carry() -> None:
-        client, count = None, 0
-        while True:
-            ready = select.select([inner, outer, reading], [], [])[0]
-            if reading in ready:
-                return
-            if outer in ready:
-                data, client = outer.recvfrom(65_535)
-                inner.send(data)
-            if inner in ready:
-                data, count = inner.recv(65_535), count + 1
-                if client and count % 2 == 0:
-                    outer.sendto(data, client)
-
-    thread = threading.Thread(target=carry)
-    thread.start()
-    try:
-        yield outer.getsockname()
-    finally:
-        writing.send(b"x")
-        thread.join()
-        for each in (reading, writing, inner, outer):
-            each.close()
-
-
-def test_lost_replies_lose_no_number(service: Ids) -> None:
-    """Hole 19: what is asked for again is the same number, so there is no gap."""
-    with lossy(service) as address:
-        with IdClient(address, timeout=0.1, rounds=600) as client:
-            given = [client.get("order", "a") for _ in range(20)]
-
-        async def main() -> list[str]:
-            async with AsyncIdClient(address, timeout=0.1, rounds=600) as client:
-                return [await client.get("order", "a") for _ in range(20)]
-
-        given += asyncio.run(main())
-    assert [int(each[7:]) for each in given] == list(range(40))
 
 
 @contextmanager

@@ -1,12 +1,8 @@
 """The HTTP API of a process: numbers, problems, health, metrics, its description, and its end."""
 
-import http.client
 import json
 import re
 import signal
-import socket
-import threading
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.e2e.http import Found, Web, tails, web
 from tests.e2e.process import running, write_rules
-from tests.processes import REPLY_TIMEOUT_S, wait_until
+from tests.processes import wait_until
 
 
 def execute(api: Web, statement: str) -> None:
@@ -44,20 +40,6 @@ def test_numbers(tmp_path: Path, listen: str) -> None:
         assert tails(api.get("/v1/ids/order/gr%C3%B6%C3%9Fe%2F1").json()) == [0]
         assert api.service.ask(app_name="größe/1")["data"][7:] == "000001"
         assert len(set(api.get("/v1/ids/order/a?count=1000").json()["ids"])) == 1000
-
-
-def test_request_id_gets_the_same_numbers_again(api: Web) -> None:
-    first = api.get("/v1/ids/order/a?count=2&request_id=x").json()
-    assert api.get("/v1/ids/order/a?count=2&request_id=x").json() == first
-    assert tails(api.get("/v1/ids/order/a?request_id=y").json()) == [2]
-
-
-def test_counter(api: Web) -> None:
-    unused = api.get("/v1/counters/order/a").json()
-    assert (unused["type"], unused["detail"]) == ("/docs#unused", "nobody has a number of this counter")
-    api.get("/v1/ids/order/a?count=3")
-    found = api.get("/v1/counters/order/a").json()
-    assert (found["rule"], found["app"], found["counter"], found["remaining"]) == ("order", "a", 2, 999_997)
 
 
 @pytest.mark.parametrize(
@@ -123,15 +105,6 @@ def test_cycle_that_ends_says_when(tmp_path: Path) -> None:
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT00:00:00(\+00|-12):00", api.get("/v1/ids/order/a").json()["resets_at"])
 
 
-def test_storage_that_is_gone(api: Web) -> None:
-    api.get("/v1/ids/order/a")
-    execute(api, "ALTER TABLE beanpole_ids_counter RENAME TO gone")
-    found = api.get("/v1/ids/order/new")
-    assert (found.status, found.json()["code"], found.fields["retry-after"]) == (503, -3, "1")
-    execute(api, "ALTER TABLE gone RENAME TO beanpole_ids_counter")
-    wait_until(lambda: api.get("/v1/ids/order/new").status == 200, "numbers go on")
-
-
 # --- Health and metrics -----------------------------------------------------------------------------------------------
 
 
@@ -145,17 +118,6 @@ def healthy(api: Web, host: str = "127.0.0.1") -> Found:
 
     wait_until(is_well, "all is well")
     return found[-1]
-
-
-def test_health_finds_a_database_that_is_gone_and_comes_back(api: Web) -> None:
-    found = healthy(api)
-    assert found.json().items() >= {"status": "ok", "reasons": [], "warnings": [], "node": 0}.items()
-    execute(api, "ALTER TABLE beanpole_ids_node RENAME TO gone")
-    wait_until(lambda: api.get("/health").status == 503, "the database is missed")
-    assert "storage: " in api.get("/health").json()["reasons"][0]
-    assert api.get("/health", "HEAD").body == b""
-    execute(api, "ALTER TABLE gone RENAME TO beanpole_ids_node")
-    wait_until(lambda: api.get("/health").status == 200, "the database is found again")
 
 
 def metrics(api: Web) -> dict[tuple[str, ...], float]:
@@ -222,15 +184,6 @@ def test_clients_add_no_series(api: Web) -> None:
         api.service.ask(rule_name=f"r{each}")
     added = names() - before
     assert added <= {("requests_total", "invalid", "")}
-
-
-def test_failed_storage_is_counted(api: Web) -> None:
-    execute(api, "ALTER TABLE beanpole_ids_counter RENAME TO gone")
-    api.get("/v1/ids/order/a")
-    found = metrics(api)
-    assert found["storage_failures_total",] >= 1
-    assert found["requests_total", "storage", "order"] == 1
-    assert found["waiting_requests",] == 0
 
 
 # --- The description --------------------------------------------------------------------------------------------------
@@ -346,60 +299,3 @@ def test_changed_http_needs_a_restart(api: Web) -> None:
     path.write_text(path.read_text().replace('listen = "127.0.0.1:0"\n\n', 'listen = "127.0.0.1:1"\n\n'))
     api.service.popen.send_signal(signal.SIGHUP)
     wait_until(lambda: "http has changed" in api.service.messages(), "the reload is refused")
-
-
-def test_stop_gives_back_after_the_last_answer(tmp_path: Path) -> None:
-    """Clients hammer while the service stops: no number twice, and none missing."""
-    given: list[str] = []
-    config = write_rules(tmp_path, more='[http]\nlisten = "127.0.0.1:0"')
-    for _ in range(3):
-        with web(tmp_path, config=config) as api:
-            threads = [threading.Thread(target=hammer, args=(api, given)) for _ in range(4)]
-            enough = len(given) + 100
-            for each in threads:
-                each.start()
-            wait_until(partial(is_longer, given, enough), "numbers are given")
-            assert api.service.end() == 0
-            for each in threads:
-                each.join()
-    assert len(set(given)) == len(given)
-    lost = int(max(given)[7:]) + 1 - len(given)
-    assert lost == 0, f"{lost} numbers were lost by stops in good order"
-
-
-def is_longer(given: list[str], count: int) -> bool:
-    """Whether there are more than so many."""
-    return len(given) > count
-
-
-def hammer(api: Web, given: list[str]) -> None:
-    """Takes numbers over one connection after the other until nobody answers."""
-    try:
-        while True:
-            connection = http.client.HTTPConnection(*api.address, timeout=REPLY_TIMEOUT_S)
-            try:
-                for _ in range(50):
-                    connection.request("POST", "/v1/ids/order/a")
-                    response = connection.getresponse()
-                    body = response.read()
-                    if response.status != 200:
-                        return
-                    given.extend(json.loads(body)["ids"])
-            finally:
-                connection.close()
-    except (OSError, http.client.HTTPException):
-        pass
-
-
-def test_flood_of_connections_leaves_datagrams_and_health_alone(api: Web) -> None:
-    connections = [socket.create_connection(api.address) for _ in range(510)]
-    try:
-        for each in connections[:100]:
-            each.send(b"GET /")  # the head of each comes slowly
-        healthy(api)  # while there are too many
-        assert api.get("/v1/ids/order/a", "POST").json()["type"] == "/docs#busy"
-        assert api.service.ask()["code"] == 0
-    finally:
-        for each in connections:
-            each.close()
-    wait_until(lambda: api.get("/health").status == 200, "connections are accepted again")

@@ -59,21 +59,3 @@ def accepts(api: Web) -> bool:
     except OSError:
         return False
     return True
-
-
-def test_idle_and_half_sent_requests_hold_up_nothing(tmp_path: Path) -> None:
-    with web(tmp_path) as api:
-        kept = http.client.HTTPConnection(*api.address, timeout=REPLY_TIMEOUT_S)
-        kept.request("POST", "/v1/ids/order/a")
-        kept.getresponse().read()
-        idle = [socket.create_connection(api.address) for _ in range(20)]
-        half = socket.create_connection(api.address)
-        half.send(b"GET /v1/ids/order/a HTTP/1.1\r\nHo")
-        silent = socket.create_connection(api.address)  # asks, and never takes the answer nor an end
-        silent.send(b"GET /docs HTTP/1.1\r\nHost: x\r\n\r\n" * 100)
-        assert api.service.end() == 0
-        for each in (*idle, half, silent):
-            each.close()
-        kept.close()
-    with web(tmp_path, config=tmp_path / "rules.toml") as api:
-        assert api.get("/v1/ids/order/a").json()["ids"][0][7:] == "000001"

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from beanpole_ids import limits
 from beanpole_ids.config import load
 from beanpole_ids.original import wire
 from beanpole_ids.rules.config import Config
@@ -105,6 +106,9 @@ class Both:
     in_c: int = 0
     """Requests that C answered."""
 
+    numbers: list[tuple[str, str, str]] = field(default_factory=list)
+    """What was given, with the rule and the application."""
+
     def __post_init__(self) -> None:
         self.quick, self.plain = World(Path(), self.config), World(Path(), self.config)
 
@@ -123,7 +127,19 @@ class Both:
         await settle()
         assert quick == plain
         assert len(quick) <= 1
+        for each in quick:
+            assert len(each) <= limits.REPLY_BYTES_MAX
+            self.note(each)
         return quick[0] if quick else None
+
+    def note(self, data: bytes) -> None:
+        """Keep the numbers of a reply, unless it may be a repetition."""
+        reply = json.loads(data.decode("utf-8", "surrogateescape"))
+        assert type(reply["code"]) is int
+        if reply["code"] == 0 and reply["action"] in {"get", "create"} and "request_id" not in reply:
+            made = reply["data"] if "count" in reply else [reply["data"]]
+            app = reply["app_name"] if reply["rule_name"] != "flake" else ""
+            self.numbers += [(reply["rule_name"], app, each) for each in made]
 
     def tick(self, seconds: float) -> None:
         for world in (self.quick, self.plain):
@@ -138,6 +154,10 @@ class Both:
         assert self.quick.failures == self.plain.failures == []
         assert list(quick.window.answers) == list(plain.window.answers)
         assert quick.counters.loaded.keys() == plain.counters.loaded.keys()
+        assert len(set(self.numbers)) == len(self.numbers)
+        for service in (quick, plain):
+            assert not service.waiting.queues
+            assert service.waiting.count == 0
         for key, counter in quick.counters.loaded.items():
             counter.check()
             other = plain.counters.loaded[key]
@@ -175,14 +195,19 @@ def request(rule: str = "day", **fields: object) -> bytes:
 # --- The same bytes ---------------------------------------------------------------------------------------------------
 
 SPACES = st.sampled_from(["", "", "", " ", "\t\r\n ", "\v"])
-TEXTS = st.sampled_from(
-    ["", "a", "b", "bad", "none", "é", "€", "😀", "\x7f", "/", "\\n", "\\u0041", "\\u0000", "\\ud800", "\n", "A" * 256]
-)
+TEXTS = st.sampled_from([
+    "", "a", "bad", "none", "é", "€", "😀", "\x7f", "/", "\\n", "\\u0041", "\\u0000", "\\ud800", "\n", "A" * 256, "A" * 20_000,
+])  # fmt: skip
 NUMBERS = st.sampled_from(
     ["0", "1", "2", "17", "1000", "1001", "-1", "-0", "01", "00", "1.0", "1e3", "9" * 18, "9" * 19, "9" * 30, "-", "1x"]
 )
-OTHERS = st.sampled_from(["true", "false", "null", "nul", "True", "[]", "{}", "[1]", ""])
-VALUES = TEXTS.map(lambda text: f'"{text}"') | NUMBERS | OTHERS
+OTHERS = st.sampled_from(
+    ["true", "false", "null", "nul", "True", "[]", "{}", "[1]", "", "//", "1e999", "NaN", "9" * 5_000]
+)
+NESTED = st.tuples(st.integers(1, 3_000) | st.integers(90, 110), st.sampled_from(["[]", '{"a":}'])).map(
+    lambda found: (found[1][:-1] * found[0]) + "1" + found[1][-1] * found[0]
+)
+VALUES = TEXTS.map(lambda text: f'"{text}"') | NUMBERS | OTHERS | NESTED
 IDS = st.sampled_from(['"r1"', '"r2"', "1", "2", "true", '"' + "r" * 200 + '"'])
 KEYS = (
     "action",
@@ -205,7 +230,7 @@ def datagrams(draw: st.DrawFn) -> bytes:
     """A request that is simple, or differs from such a one in little."""
     pairs = [
         ("action", draw(st.sampled_from(['"get"', '"get"', '"create"', '"monitor"']))),
-        ("app_name", draw(st.sampled_from(['"a"', '"a"', '"é"', '""', '"#"']))),
+        ("app_name", draw(st.sampled_from(['"a"', '"a"', '"é"', '"new"', '""', '"#"']))),
         ("rule_name", '"' + draw(st.sampled_from([*NAMES, "none"])) + '"'),
     ]
     pairs += draw(st.lists(st.tuples(st.just("request_id"), IDS), max_size=1))

@@ -391,7 +391,9 @@ def test_names_that_are_known_excuse_nothing(tmp_path: Path) -> None:
         actions: list[object] = [None, 1, ["get"], {}]
         for action in actions:
             assert (await world.ask(action=action))["message"] == "need action"
-        assert (await world.ask(count=0))["message"] == "count must be 1 to 1000"
+        counts: list[object] = [0, -1, 1001, "1", True, 1.5, None]
+        for count in counts:
+            assert (await world.ask(count=count))["message"] == "count must be 1 to 1000"
         assert (await world.ask(request_id=[]))["message"] == "request_id must be a string or a whole number"
         assert (await world.ask(salt=[1]))["data"][9:] == "0001"
 
@@ -420,3 +422,97 @@ def test_request_id_belongs_to_the_address_that_sent_it(tmp_path: Path) -> None:
         assert [(await world.ask(each, request_id=2))["data"] for each in sources] == given, "both ways know it"
 
     play(tmp_path, story)
+
+
+TALK = """
+{"seq":[1.50],"rule_name":"small","app_name":"a","action":"monitor"}
+{"action":"monitor","app_name":"a","code":-1,"message":"not exist","rule_name":"small","seq":[1.5]}
+{"zz":1, "rule_name":"small","app_name":"a","action":"get","data":{"x":[1]},"B":"1/2"} more
+{"B":"1/2","action":"get","app_name":"a","code":0,"data":"00","message":"success","rule_name":"small","zz":1}
+{"action":"get","app_name":"a","count":2,"rule_name":"small"}
+{"action":"get","app_name":"a","code":0,"count":2,"data":["01","02"],"message":"success","rule_name":"small"}
+{"action":"create","app_name":"a","request_id":7,"rule_name":"small"}
+{"action":"create","app_name":"a","code":0,"data":"03","message":"success","request_id":7,"rule_name":"small"}
+{"action":"get","app_name":"a","request_id":7,"rule_name":"small","seq":2}
+{"action":"get","app_name":"a","code":0,"data":"03","message":"success","request_id":7,"rule_name":"small","seq":2}
+{"action":"get","app_name":"a","rule_name":"small"}
+{"action":"get","app_name":"a","code":-2,"message":"EXHAUSTED","rule_name":"small"}
+{"action":"","app_name":"a","rule_name":"small"}
+{"action":"","app_name":"a","code":0,"data":STATE,"message":"ok","rule_name":"small"}
+{}
+{"code":-1,"message":"need action"}
+{"action":1}
+{"action":1,"code":-1,"message":"need action"}
+{"action":"get","rule_name":"small"}
+{"action":"get","code":-1,"message":"need app_name","rule_name":"small"}
+{"action":"get","app_name":"a","rule_name":null}
+{"action":"get","app_name":"a","code":-1,"message":"need rule_name","rule_name":null}
+{"action":"get","app_name":"a","rule_name":"none"}
+{"action":"get","app_name":"a","code":-1,"message":"system error: unknown rule","rule_name":"none"}
+{"action":"get","app_name":"a b","rule_name":"small"}
+{"action":"get","app_name":"a b","code":-1,"message":"BAD NAME","rule_name":"small"}
+{"action":"get","app_name":"LONG","rule_name":"small"}
+{"action":"get","app_name":"LONG","code":-1,"message":"BAD NAME","rule_name":"small"}
+"""
+"""Requests, each with its reply below it."""
+
+WORDS = {
+    "EXHAUSTED": "exhausted: no number is left up to 3; counting starts again: never",
+    "STATE": '{"counter":3,"node_offset":0,"remaining":0,"reserved":3,"resets_at":null}',
+    "BAD NAME": "system error: app_name has a bad character or is too long",
+    "LONG": "a" * 256,
+}
+
+
+def test_replies_byte_by_byte(tmp_path: Path) -> None:
+    """Hole 1, too: the maximum inside a cycle is the end."""
+    (tmp_path / "small.toml").write_text('[[rule]]\nname = "small"\ntemplate = "{counter:02}"\nmaximum = 3')
+    talk = TALK.strip()
+    for word, meaning in WORDS.items():
+        talk = talk.replace(word, meaning)
+    lines = talk.encode().splitlines()
+
+    async def story(world: World) -> None:
+        for data, expected in zip(lines[::2], lines[1::2], strict=True):
+            replies: list[bytes] = []
+            world.service.receive(data, replies.append)
+            await settle()
+            assert replies == [expected]
+
+    play(tmp_path, story, load(tmp_path / "small.toml"))
+
+
+# --- The end ----------------------------------------------------------------------------------------------------------
+
+
+class SlowGiver(HeldStore):
+    """A store that takes its time to write what is given back."""
+
+    async def give_back(self, rests: list[tuple[Key, Mark]]) -> None:
+        await super().give_back(rests)
+        await self.open.wait()
+
+
+def test_no_number_of_a_range_that_is_given_back(tmp_path: Path) -> None:
+    async def story() -> None:
+        world = World(tmp_path)
+        slow = world.service.counters.store = world.store = SlowGiver()
+        given = {(await world.ask())["data"]}
+        world.service.counters.begin_stop()
+        await world.keeper
+        slow.open.clear()
+        stopping = asyncio.create_task(world.service.counters.stop())
+        await settle()
+        assert not stopping.done()
+        reply = await world.ask()
+        assert (reply["code"], reply["message"]) == (-3, "storage: stopping")
+        slow.open.set()
+        await stopping
+        again = World(tmp_path)
+        again.service.counters.store = again.store = slow
+        given.add((await again.ask())["data"])
+        assert len(given) == 2
+        assert given == {"20261124-0000", "20261124-0001"}
+        again.keeper.cancel()
+
+    asyncio.run(story())
