@@ -5,7 +5,7 @@ beanstalkd where that is safe, see :mod:`~beanpole.client.fallback`; else it rai
 :class:`~beanpole.errors.UnsupportedError`, which names the feature. No option is ever dropped.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, Literal, TypeVar, Unpack, get_args
@@ -43,6 +43,7 @@ from beanpole.protocol.wire import Call, Reply
 WORK_S = 600  # seconds that a server may take for a command that goes through all jobs of a tube
 
 B = TypeVar("B")
+T = TypeVar("T")
 
 JobField = Literal["session", "peer", "left", "reason"]
 """What a list says of jobs when it is asked to."""
@@ -62,6 +63,15 @@ class Page:
 def page(reply: Reply) -> Page:
     after = fields_of(reply.fields).get("next")
     return Page([JobInfo.parse(frame) for frame in reply.frames], int(after) if after is not None else None)
+
+
+def page_size(limit: int | None) -> bytes | None:
+    return optional(limit, whole, FRAMES_MAX, "limit", 1)
+
+
+def reads(made: tuple[bytes, tuple[str, ...]], parse: Callable[[bytes], T]) -> "Call[T]":
+    """A command that is answered with a text."""
+    return Call(made[0], Word.OK, lambda reply: parse(reply.body), needs=made[1])
 
 
 class Extended(Generic[B]):
@@ -286,12 +296,8 @@ class Extended(Generic[B]):
     @command
     def stats_tubes(self, after: str | None = None, limit: int | None = None) -> "Call[list[StatsTube]]":
         """The statistics of tubes, in the order of their names, of those behind `after` (``stats-tubes``)."""
-        data, needs = line(
-            b"stats-tubes",
-            after=optional(after, wire.tube_name),
-            limit=optional(limit, whole, FRAMES_MAX, "limit", 1),
-        )
-        return Call(data, Word.OK, lambda reply: StatsTube.parse_many(reply.body), needs=needs)
+        made = line(b"stats-tubes", after=optional(after, wire.tube_name), limit=page_size(limit))
+        return reads(made, StatsTube.parse_many)
 
     @command
     def stats_histograms(self, after: str | None = None, limit: int | None = None) -> "Call[Histograms]":
@@ -299,12 +305,8 @@ class Extended(Generic[B]):
 
         Over all tubes, and of those behind `after` in the order of their names. A page without tubes is the last.
         """
-        data, needs = line(
-            b"stats-histograms",
-            after=optional(after, wire.tube_name),
-            limit=optional(limit, whole, FRAMES_MAX, "limit", 1),
-        )
-        return Call(data, Word.OK, lambda reply: Histograms.parse(reply.body), needs=needs)
+        made = line(b"stats-histograms", after=optional(after, wire.tube_name), limit=page_size(limit))
+        return reads(made, Histograms.parse)
 
     @command
     def list_sessions(self, after: int | None = None, limit: int | None = None) -> "Call[list[SessionInfo]]":
@@ -312,12 +314,8 @@ class Extended(Generic[B]):
 
         A page without sessions is the end.
         """
-        data, needs = line(
-            b"list-sessions",
-            after=optional(after, whole, ID_MAX, "after"),
-            limit=optional(limit, whole, FRAMES_MAX, "limit", 1),
-        )
-        return Call(data, Word.OK, lambda reply: SessionInfo.parse_many(reply.body), needs=needs)
+        made = line(b"list-sessions", after=optional(after, whole, ID_MAX, "after"), limit=page_size(limit))
+        return reads(made, SessionInfo.parse_many)
 
     @command
     def name_session(self, name: str) -> "Call[None]":
@@ -348,8 +346,7 @@ class Extended(Generic[B]):
     @command
     def get_rules(self, tube: str) -> "Call[Rules]":
         """The rules that apply to a tube, which need not exist (``get-rules``). Raises NotFoundError if none do."""
-        data, needs = line(b"get-rules", wire.tube_name(tube))
-        return Call(data, Word.OK, lambda reply: Rules.parse(reply.body), needs=needs)
+        return reads(line(b"get-rules", wire.tube_name(tube)), Rules.parse)
 
     @command
     def drop_rules(self, pattern: str) -> "Call[None]":
@@ -362,12 +359,8 @@ class Extended(Generic[B]):
     @command
     def stats_failures(self, tube: str | None = None, limit: int | None = None) -> "Call[FailureCounts]":
         """How many jobs are dead or buried, by the tube in which they failed and by why (``stats-failures``)."""
-        data, needs = line(
-            b"stats-failures",
-            tube=optional(tube, wire.tube_name),
-            limit=optional(limit, whole, FRAMES_MAX, "limit", 1),
-        )
-        return Call(data, Word.OK, lambda reply: FailureCounts.parse(reply.body), needs=needs)
+        made = line(b"stats-failures", tube=optional(tube, wire.tube_name), limit=page_size(limit))
+        return reads(made, FailureCounts.parse)
 
     @command
     def explain(self, job: Job[B] | int) -> "Call[Explanation]":
@@ -375,11 +368,9 @@ class Extended(Generic[B]):
 
         Raises NotFoundError if there is no such job.
         """
-        data, needs = line(b"explain", whole(job_id(job), ID_MAX, "id"))
-        return Call(data, Word.OK, lambda reply: Explanation.parse(reply.body), needs=needs)
+        return reads(line(b"explain", whole(job_id(job), ID_MAX, "id")), Explanation.parse)
 
     @command
     def explain_tube(self, tube: str) -> "Call[Explanation]":
         """Why a tube hands out no jobs (``explain-tube``). Raises NotFoundError if there is no such tube."""
-        data, needs = line(b"explain-tube", wire.tube_name(tube))
-        return Call(data, Word.OK, lambda reply: Explanation.parse(reply.body), needs=needs)
+        return reads(line(b"explain-tube", wire.tube_name(tube)), Explanation.parse)

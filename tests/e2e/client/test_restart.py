@@ -1,26 +1,58 @@
 """Consumers survive that their server is killed and started again."""
 
 import asyncio
-import signal
+import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from beanpole import AsyncClient, Client, ConnectionLostError, NotFoundError, TimedOutError
-from tests.e2e.client.restarting import Restarting
+from beanpole import AsyncClient, Client, ConnectionLostError
+from tests import forks
 from tests.e2e.client.test_docs import NEVER_DIES
 from tests.e2e.process import environment, wait_until
-from tests.servers import REPLY_TIMEOUT_S
-from tests.unit.client.peer import maker
+from tests.servers import REPLY_TIMEOUT_S, START_TIMEOUT_S, peer
 
 TUBE = "restarts"
-RESTARTS = 3
+
+
+class Restarting:
+    """A server that comes and goes."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.url = f"unix:{folder / 'socket'}"
+        data = folder / "data"
+        data.mkdir()
+        program = [sys.executable, "-m", "beanpole", "serve"] if name == "beanpole" else [peer("beanstalkd"), "-f", "0"]
+        self._command = [*program, "-l", self.url, "-b", str(data)]
+        self._messages = folder / "messages"
+        self._popen: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Starts it, and waits until it answers."""
+        with self._messages.open("ab") as output:
+            self._popen = forks.Popen(self._command, stdout=output, stderr=output, env=environment())
+        wait_until(self._answers, "the server answers", START_TIMEOUT_S)
+
+    def _answers(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(START_TIMEOUT_S)
+            try:
+                probe.connect(self.url.removeprefix("unix:"))
+                probe.sendall(b"\r\n")
+                return probe.recv(1) == b"U"
+            except OSError:
+                return False
+
+    def end(self) -> None:
+        """Ends it, if it runs."""
+        if self._popen is not None:
+            self._popen.kill()
+            self._popen.wait(START_TIMEOUT_S)
+            self._popen = None
 
 
 @pytest.fixture(params=["beanpole", "beanstalkd"])
@@ -30,59 +62,6 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Restartin
     running.start()
     yield running
     running.end()
-
-
-def consume(kind: str, url: str, done: list[str], errors: list[BaseException]) -> None:
-    """Works until there is a job that says stop: what could not be deleted comes again."""
-    try:
-        with maker(kind) as make:
-            client: Any = make(url, watch=TUBE)
-            for job in client.reserve_iter():
-                done.append(job.body)
-                try:
-                    client.delete(job)
-                except (ConnectionLostError, NotFoundError):
-                    continue
-                if job.body == "stop":
-                    return
-    except BaseException as error:  # noqa: BLE001 - the test looks at it
-        errors.append(error)
-
-
-@pytest.mark.parametrize("kind", ["sync", "async"])
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
-def test_a_consumer_survives_restarts(server: Restarting, kind: str, end: int) -> None:
-    done: list[str] = []
-    errors: list[BaseException] = []
-    consumer = threading.Thread(target=consume, args=(kind, server.url, done, errors))
-    consumer.start()
-    with Client(server.url, use=TUBE) as producer:
-        for number in range(RESTARTS):
-            producer.put(f"{number}")
-            wait_until(partial(done.__contains__, f"{number}"), "the job is done")
-            server.end(end)
-            server.start()
-        producer.put("stop", priority=1)
-    consumer.join(REPLY_TIMEOUT_S)
-    assert not consumer.is_alive()
-    assert not errors
-    assert set(done) == {*map(str, range(RESTARTS)), "stop"}
-
-
-def test_a_job_that_was_held_is_ready_again(server: Restarting) -> None:
-    with Client(server.url, use=TUBE, watch=TUBE) as client:
-        id = client.put("x")
-        job = client.reserve(0)
-        server.end()
-        with pytest.raises(TimedOutError):
-            client.reserve(0)
-        server.start()
-        assert client.stats_job(id).state == "ready"
-        assert client.is_lost(job)
-        again = client.reserve(0)
-        assert again.id == id
-        assert not client.is_lost(job)
-        client.delete(job)
 
 
 def test_tasks_that_share_a_client_survive_together(server: Restarting) -> None:
