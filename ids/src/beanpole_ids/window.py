@@ -5,7 +5,6 @@ It is in memory only: a request that is repeated after a restart gets a new numb
 
 from collections import OrderedDict
 from hashlib import blake2b
-from typing import Any
 
 from beanpole_ids import limits
 
@@ -23,20 +22,20 @@ def name_of(*parts: bytes) -> bytes:
 
 
 class Window:
-    """Answers by the name of their request, the oldest first. What C has answered is here as the JSON of the data."""
+    """The data of answers, as JSON, by the name of their request, the oldest first."""
 
     def __init__(self) -> None:
-        self.answers: OrderedDict[bytes, tuple[float, Any]] = OrderedDict()
+        self.answers: OrderedDict[bytes, tuple[float, bytes]] = OrderedDict()
         """Until when an answer is kept, and its data."""
 
         self.number_count = 0  # numbers in all of them
 
-    def find(self, name: bytes, now_s: float) -> Any:  # noqa: ANN401 - a number or a list of them
+    def find(self, name: bytes, now_s: float) -> bytes | None:
         """Return the data of the answer to a request; None if it is new."""
         entry = self.answers.get(name)
         return entry[1] if entry is not None and entry[0] >= now_s else None
 
-    def keep(self, name: bytes, data: Any, now_s: float) -> None:  # noqa: ANN401 - see `find`
+    def keep(self, name: bytes, data: bytes, now_s: float) -> None:
         """Keep an answer."""
         if name in self.answers:
             self._drop(name)
@@ -52,9 +51,6 @@ class Window:
         self.number_count -= size(self.answers.pop(name)[1])
 
 
-def size(data: Any) -> int:  # noqa: ANN401 - see `find`
-    """Return how many numbers an answer has; a long one counts as several, for the limit is of memory."""
-    if isinstance(data, bytes):
-        return 1 + len(data) // LONG
-    count, first = (len(data), data[0]) if isinstance(data, list) else (1, data)
-    return count * (1 + len(first) // LONG)
+def size(data: bytes) -> int:
+    """Return as how many numbers an answer counts."""
+    return 1 + len(data) // LONG

@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 from beanpole_ids import app
+from beanpole_ids.cli.serve import write_ready_file
 from beanpole_ids.errors import StartError
 from beanpole_ids.logs import open_logger
-from beanpole_ids.process import write_ready_file
 
 SECONDS = struct.Struct("dd")
 

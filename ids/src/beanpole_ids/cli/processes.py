@@ -1,20 +1,19 @@
 """``beanpole-ids serve`` with ``processes = N``: each process is a node of its own, and all have one UDP port.
 
 The system gives each client's datagrams to one of them. One process keeps the others and starts another for each that
-ends; if somebody else has its node, all end, as a service without further processes does. They share a pipe, the
-lifeline, of which only the keeper has the end for writing: when that closes, because it stops or has died, they stop in
-good order. So it makes no difference who gets the signal first, this process or all of them at once, as from a terminal
-or from systemd; a second signal kills them.
+ends; if somebody else has its node, all end, as a service without further processes does. The keeper tells them to stop
+in good order, and the kernel does so if it has died. So it makes no difference who gets the signal first, this process
+or all of them at once, as from a terminal or from systemd; a second signal kills them.
 
 The first process begins alone. If it ends before it is ready, so would the others, and what it says stands there once.
 """
 
 import contextlib
+import ctypes
 import os
 import select
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -34,31 +33,25 @@ HANDLED = (*STOPS, *RELOADS, signal.SIGCHLD)
 HOPELESS = (ExitCode.USAGE, ExitCode.NODE_TAKEN)
 """Exit codes after which another process would be in vain: then all end."""
 
+PR_SET_PDEATHSIG = 1  # prctl(2): the signal that a process gets when its parent dies
+
 
 @dataclass(slots=True)
-class Lifeline:
-    """What a process that works knows of the one that has started it."""
+class Own:
+    """What a process that works knows of itself."""
 
     number: int
     """Which of the processes this is, from 1."""
-    parent: int
-    """The end for reading of the lifeline."""
     ready: int
     """Where it says that it is ready."""
     first: str
     """The addresses of the first process; empty in that."""
 
     def begin(self, addresses: list[str]) -> None:
-        """Say that this process is ready, and where; from then on it stops when the keeper stops, or is gone."""
-
-        def watch() -> None:
-            os.read(self.parent, 1)
-            os.kill(os.getpid(), signal.SIGTERM)
-
-        with contextlib.suppress(OSError):  # the keeper is gone: that is what the thread finds
+        """Say that this process is ready, and where."""
+        with contextlib.suppress(OSError):  # the keeper is gone
             os.write(self.ready, "\n".join(addresses).encode())
         os.close(self.ready)
-        threading.Thread(target=watch, name="beanpole-lifeline", daemon=True).start()
 
 
 @dataclass(slots=True)
@@ -87,7 +80,7 @@ class Processes:
     def __init__(
         self,
         count: int,
-        work: Callable[[Lifeline], int],
+        work: Callable[[Own], int],
         on_ready: Callable[[list[str]], None],
         logger: Any,
     ) -> None:
@@ -101,13 +94,13 @@ class Processes:
         self._last_signal = 0
         self._code: int = ExitCode.OK
         self._were_all_ready = False
+        self._is_stopping = False
 
     def run(self) -> int:
         """Return the exit code: here when all have ended, and in each of the processes when its work has."""
         self._wake_r, self._wake_w = os.pipe()
         os.set_blocking(self._wake_r, False)
         os.set_blocking(self._wake_w, False)
-        self._lifeline_r, self._lifeline_w = os.pipe()
         signal.set_wakeup_fd(self._wake_w, warn_on_full_buffer=False)
         for number in HANDLED:
             signal.signal(number, self._on_signal)
@@ -115,19 +108,15 @@ class Processes:
             now_s = time.monotonic()
             for process in self._all:
                 if self._is_due(process, now_s):
-                    lifeline = self._start(process, now_s)
-                    if lifeline is not None:
-                        return self._work(lifeline)
+                    own = self._start(process, now_s)
+                    if own is not None:
+                        return self._work(own)
             if self._is_stopping and not any(process.pid for process in self._all):
                 return self._code
             self._wait(now_s)
             self._reap()
 
     # --- Inside ---
-
-    @property
-    def _is_stopping(self) -> bool:
-        return self._lifeline_w < 0
 
     @property
     def _first_was_ready(self) -> bool:
@@ -148,23 +137,29 @@ class Processes:
     def _stop(self) -> None:
         """Let all processes stop in good order."""
         if not self._is_stopping:
-            os.close(self._lifeline_w)
-            self._lifeline_w = -1
+            self._is_stopping = True
+            for process in self._all:
+                if process.pid:
+                    os.kill(process.pid, signal.SIGTERM)
 
-    def _start(self, process: Process, now_s: float) -> Lifeline | None:
-        """Start a process; return its lifeline in the new one, and None here."""
+    def _start(self, process: Process, now_s: float) -> Own | None:
+        """Start a process; return what it knows of itself in the new one, and None here."""
         ready_r, ready_w = os.pipe()
         os.set_blocking(ready_r, False)
         sys.stdout.flush()
         sys.stderr.flush()
         # A signal in between would be handled by the copy of this process's handler.
         signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+        keeper = os.getpid()
         pid = os.fork()
         if pid:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
             os.close(ready_w)
             process.pid, process.ready, process.started_s = pid, ready_r, now_s
             return None
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != keeper:
+            os._exit(ExitCode.OK)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for number in RELOADS:
@@ -173,9 +168,9 @@ class Processes:
             signal.signal(number, lambda *_: os._exit(ExitCode.OK))  # until it works, it has nothing to end
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
         ours = [each.ready for each in self._all if each.ready >= 0]
-        for fd in (self._wake_r, self._wake_w, self._lifeline_w, ready_r, *ours):
+        for fd in (self._wake_r, self._wake_w, ready_r, *ours):
             os.close(fd)
-        return Lifeline(process.number, self._lifeline_r, ready_w, self._all[0].addresses)
+        return Own(process.number, ready_w, self._all[0].addresses)
 
     def _wait(self, now_s: float) -> None:
         """Wait for a signal, a process that is ready, or the time to start one."""
@@ -259,9 +254,9 @@ def serve_with_processes(path: Path, config: Config, logger: Any, ready: Callabl
     """
     app.check_unused(config)
 
-    def work(lifeline: Lifeline) -> int:
-        own = app.read(path, lifeline.number - 1)
-        port = int(lifeline.first.partition("\n")[0].rpartition(":")[2] or 0)
-        return int(app.serve(path, logger, lifeline.begin, config=replace(own, shared_port=port)))
+    def work(own: Own) -> int:
+        its = app.read(path, own.number - 1)
+        port = int(own.first.partition("\n")[0].rpartition(":")[2] or 0)
+        return int(app.serve(path, logger, own.begin, config=replace(its, shared_port=port)))
 
     return Processes(config.processes, work, ready, logger).run()

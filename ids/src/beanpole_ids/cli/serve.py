@@ -1,10 +1,14 @@
-"""``beanpole-ids serve``: run a node, or several processes of it."""
+"""``beanpole-ids serve``: run a node, or several processes of it, and tell others when it answers."""
 
+import contextlib
+import os
+import socket
 from pathlib import Path
 
 import click
 
 from beanpole_ids.cli.output import FILE, SETTINGS
+from beanpole_ids.errors import ExitCode, StartError
 
 
 @click.command(context_settings=SETTINGS, short_help="Serve numbers over UDP, and over HTTP if that is configured.")
@@ -29,7 +33,6 @@ def serve(config: Path, ready_file: Path | None, log_format: str, adopt: bool) -
     """
     from beanpole_ids import app
     from beanpole_ids.logs import open_logger
-    from beanpole_ids.process import notify_systemd, write_ready_file
 
     def ready(addresses: list[str]) -> None:
         if ready_file is not None:
@@ -44,3 +47,29 @@ def serve(config: Path, ready_file: Path | None, log_format: str, adopt: bool) -
 
         return serve_with_processes(config, found, logger, ready)
     return int(app.serve(config, logger, ready, config=found))
+
+
+def notify_systemd(state: str) -> None:
+    """Send systemd a state (sd_notify(3)); nothing happens when it did not start us."""
+    path = os.environ.get("NOTIFY_SOCKET")
+    if path:
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifier:
+            notifier.connect("\0" + path[1:] if path.startswith("@") else path)
+            notifier.send(state.encode())
+
+
+def write_ready_file(path: Path, addresses: list[str]) -> None:
+    """Write the addresses, a line each, in one step: whoever sees the file sees all of it.
+
+    The unfinished file is a new one and no link is followed: it may stand in a directory that others can write to.
+
+    Raises StartError: it can't be written.
+    """
+    unfinished = path.with_name(path.name + ".unfinished")
+    try:
+        unfinished.unlink(missing_ok=True)
+        with unfinished.open("x") as file:
+            file.write("".join(f"{address}\n" for address in addresses))
+        unfinished.replace(path)
+    except OSError as error:
+        raise StartError(f"cannot write the ready file {path}: {error.strerror}", ExitCode.FAILED) from error
