@@ -66,53 +66,25 @@ def test_address(given: Any, wanted: Address, shown: str) -> None:
     assert str(wanted) == shown
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "beanstalk://",
-        "beanstalk://h:x",
-        "beanstalk://h:99999",
-        "http://h",
-        "beanstalk://h/tube",
-        "unix:",
-        "unix:/",
-        "beanstalk://h,",
-        "beanstalk://,h",
-        "beanstalk://h,http://g",
-        "beanstalk://h,g:x",
-        "beanstalk://h,unix:/b",
-    ],
-)
+NO_URLS = """
+    beanstalk:// beanstalk://h:x beanstalk://h:99999 http://h beanstalk://h/tube unix: unix:/
+    beanstalk://h, beanstalk://,h beanstalk://h,http://g beanstalk://h,g:x beanstalk://h,unix:/b
+"""
+
+
+@pytest.mark.parametrize("url", NO_URLS.split())
 def test_what_is_no_url(url: str) -> None:
     with pytest.raises(ArgumentError):
         Address.from_url(url)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        5,
-        "",
-        "two words",
-        "::1",
-        "user@h",
-        "h:",
-        "h:" + "1" * 5_000,
-        "a,,b",
-        "/b\0",
-        b"h",
-        (),
-        ("h",),
-        ("h", 1, 2),
-        ("h", "1"),
-        ("h", 0),
-        ("h", 65536),
-        "h:0",
-        [],
-        ["h:1", None],
-        ("h:1", "g:1"),
-    ],
-)
+NO_ADDRESSES: list[Any] = [
+    *("", "two words", "::1", "user@h", "h:", "h:" + "1" * 5_000, "a,,b", "/b\0", "h:0"),
+    *(5, b"h", (), ("h",), ("h", 1, 2), ("h", "1"), ("h", 0), ("h", 65536), [], ["h:1", None], ("h:1", "g:1")),
+]
+
+
+@pytest.mark.parametrize("given", NO_ADDRESSES)
 def test_what_is_no_address(given: Any) -> None:
     with pytest.raises(ArgumentError, match=r"address|host"):
         beanpole.Client(given)
