@@ -7,6 +7,8 @@ that was written for greenstalk uses is among them, so ``import beanpole as gree
 import importlib
 from typing import TYPE_CHECKING
 
+from beanpole.version import __version__ as __version__
+
 # ruff: noqa: F403, F405 - __all__ says which names these are
 if TYPE_CHECKING:
     from beanpole.client import *
@@ -87,8 +89,6 @@ __all__ = [
     "current_task",
     "exponential",
 ]
-
-__version__ = "0.1.0"
 
 DEFAULT_TUBE = "default"
 DEFAULT_PRIORITY = 65_536

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, cast
 
-import beanpole
 from beanpole.client import batch, limits
 from beanpole.client.address import Address, Addresses, OneAddress
 from beanpole.client.codec import BytesCodec, Codec, TextCodec
@@ -23,6 +22,7 @@ from beanpole.client.session import DEFAULT_TUBE, LIST_EXTENSIONS, USED, Session
 from beanpole.errors import ArgumentError, CannotConnectError, ConnectionLostError
 from beanpole.protocol import wire
 from beanpole.protocol.limits import SESSION_NAME_BYTES_MAX
+from beanpole.version import __version__
 
 if TYPE_CHECKING:
     from asyncio.trsock import TransportSocket
@@ -142,7 +142,7 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
 
     def _called(self) -> str:
         given = self._called_by_caller
-        return own_name(f"{program()} {beanpole.__version__}") if given is None else given
+        return own_name(f"{program()} {__version__}") if given is None else given
 
     @classmethod
     def from_url(cls, url: str, **kwargs: Any) -> Self:  # noqa: ANN401 - what the constructor takes

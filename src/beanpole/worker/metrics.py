@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-import beanpole
+from beanpole.version import __version__
 from beanpole.worker.task import Counters, Outcome
 
 SECONDS = (
@@ -92,7 +92,7 @@ class Metrics:
 
     def _lines(self, counters: Counters, slots: int) -> Iterator[str]:
         yield from _head("build_info", "gauge", "The version of the worker.")
-        yield f'beanpole_worker_build_info{{version="{beanpole.__version__}"}} 1\n'
+        yield f'beanpole_worker_build_info{{version="{__version__}"}} 1\n'
         yield from _head("job_seconds", "histogram", "How long handlers took, by how the attempt ended.")
         for (tube, outcome), histogram in sorted(self._durations.items()):
             yield from histogram.lines("beanpole_worker_job_seconds", f'tube="{tube}",outcome="{outcome}"')

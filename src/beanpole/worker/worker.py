@@ -14,7 +14,6 @@ from typing import Any, ParamSpec, TypeVar
 
 import uvloop
 
-import beanpole
 from beanpole.client import Address, Backoff
 from beanpole.client import limits as client_limits
 from beanpole.client.address import Addresses
@@ -22,6 +21,7 @@ from beanpole.client.base import Given, own_name
 from beanpole.client.codec import BytesCodec, Codec, TextCodec
 from beanpole.errors import ArgumentError, WorkerStuckError
 from beanpole.protocol import wire
+from beanpole.version import __version__
 from beanpole.worker import events
 from beanpole.worker.attempt import CANCEL_S
 from beanpole.worker.client import WorkerClient
@@ -333,9 +333,7 @@ class Worker:
             connect_timeout=self._connect_timeout_s,
             backoff=Backoff(attempts=1),
             patience=0,
-            name=own_name(f"worker {','.join(self._handlers)} {beanpole.__version__}")
-            if self.name is None
-            else self.name,
+            name=own_name(f"worker {','.join(self._handlers)} {__version__}") if self.name is None else self.name,
         )
 
     def _metrics_text(self) -> str:
