@@ -191,7 +191,6 @@ class ForkServer:
         return int(SIZE.unpack(answer)[0])
 
     def close(self) -> None:
-        """End it."""
         if os.getpid() == self._owner:
             self._socket.close()
             self._popen.wait()
@@ -221,7 +220,6 @@ def read_all(connection: socket.socket, size: int) -> bytes:
 
 
 def set_limits(limits: Mapping[int, int]) -> None:
-    """Set limits of resources for this process."""
     for which, value in limits.items():
         resource.setrlimit(which, (value, value))
 

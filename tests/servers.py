@@ -67,7 +67,6 @@ class Server:
         return connection
 
     def signal(self, number: int) -> None:
-        """Sends a signal to the server."""
         os.kill(self.pid, number)
 
     def drain(self) -> None:

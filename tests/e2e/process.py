@@ -77,17 +77,14 @@ class Process:
 
     @property
     def ready_file(self) -> Path:
-        """Where the server writes its addresses."""
         return self.folder / "ready"
 
     @property
     def addresses(self) -> list[str]:
-        """The bound addresses as the server wrote them."""
         return self.ready_file.read_text().splitlines()
 
     @property
     def port(self) -> int:
-        """The port of the first address."""
         return int(self.addresses[0].rpartition(":")[2])
 
     @property
@@ -128,7 +125,6 @@ class Process:
         return client
 
     def signal(self, number: int) -> None:
-        """Sends a signal to the server."""
         self.popen.send_signal(number)
 
     @contextmanager
@@ -151,11 +147,9 @@ class Process:
         return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
 
     def rss_bytes(self) -> int:
-        """Memory of the server that is in use."""
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * resource.getpagesize()
 
     def descriptor_count(self) -> int:
-        """Open files of the server."""
         return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
 
     def statistic(self, key: str) -> int:
@@ -164,7 +158,6 @@ class Process:
             return client.statistic(key)
 
     def wait_exit(self) -> int:
-        """Waits for the end of the process; returns its exit code."""
         return self.popen.wait(STOP_TIMEOUT_S)
 
     def stop(self) -> None:
@@ -193,7 +186,6 @@ class Client:
         self.socket.close()
 
     def send(self, data: bytes) -> None:
-        """Sends all of `data`."""
         self.socket.sendall(data)
 
     def fill(self) -> bool:
@@ -248,7 +240,6 @@ class Client:
         return taken
 
     def half_close(self) -> None:
-        """Says that nothing more will be sent."""
         self.socket.shutdown(socket.SHUT_WR)
 
     def reset(self) -> None:

@@ -93,7 +93,6 @@ def test_ten_thousand_idle_connections_beside_fifty_busy_ones() -> None:
 
 
 def starved(*flags: str) -> AbstractContextManager[Process]:
-    """A server that has few descriptors."""
     return serving(*flags, limits={resource.RLIMIT_NOFILE: DESCRIPTORS})
 
 

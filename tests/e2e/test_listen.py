@@ -10,7 +10,6 @@ from tests.servers import HOST, REPLY_TIMEOUT_S
 
 
 def talk(family: socket.AddressFamily, address: str | tuple[str, int]) -> None:
-    """Connects and says something."""
     with socket.socket(family) as connection:
         connection.settimeout(REPLY_TIMEOUT_S)
         connection.connect(address)

@@ -63,7 +63,6 @@ class Terminal:
         return command
 
     def page(self, path: str) -> str:
-        """A page of the console."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.http}{path}", timeout=REPLY_TIMEOUT_S) as answer:
             return str(answer.read().decode())
 

@@ -21,7 +21,6 @@ def is_one_clear_line(outcome: Outcome, *words: str) -> bool:
 
 
 def config_file(folder: Path, text: str) -> str:
-    """Writes a file for --config."""
     path = folder / "server.toml"
     path.write_bytes(text.encode(errors="surrogateescape"))
     return str(path)

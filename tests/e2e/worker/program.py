@@ -86,11 +86,9 @@ class Program:
 
     @property
     def messages(self) -> str:
-        """What it has written to standard output and standard error."""
         return (self.folder / "messages").read_text(errors="replace")
 
     def events(self, event: str) -> list[dict[str, Any]]:
-        """What was logged about an event."""
         return [line for line in log_lines(self.messages) if line["event"].startswith(event)]
 
     def lines(self, word: str) -> list[tuple[str, int]]:
@@ -100,7 +98,6 @@ class Program:
         return [(" ".join(body), int(pid)) for verb, *body, pid in lines if verb == word]
 
     def ledger(self, word: str) -> list[str]:
-        """The bodies of the jobs that handlers have begun, or ended."""
         return [body for body, _ in self.lines(word)]
 
     def wait_event(self, event: str, count: int = 1) -> None:
@@ -113,11 +110,9 @@ class Program:
         wait_until(lambda: len(self.ledger(word)) >= count, f"{count} × {word}")
 
     def signal(self, number: int) -> None:
-        """Sends a signal."""
         self.popen.send_signal(number)
 
     def wait_exit(self) -> int:
-        """Waits for the end; returns the exit code."""
         return self.popen.wait(STOP_TIMEOUT_S)
 
     def stop(self) -> int:

@@ -1,12 +1,9 @@
 """The Django and FastAPI applications of the examples, and that docs/frameworks.md shows them as they are."""
 
 import contextlib
-import http.client
-import json
 import re
 import shutil
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -14,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 
 from beanpole import Client
@@ -45,7 +43,6 @@ def running(folder: Path, server: Server, *command: str) -> Iterator[Program]:
 
 
 def variables(server: Server) -> dict[str, str]:
-    """The environment of an application."""
     return environment({"BEANPOLE_URL": f"{HOST}:{server.port}", "PYTHONUNBUFFERED": "1"})
 
 
@@ -59,7 +56,6 @@ def shop(tmp_path: Path) -> Path:
 
 
 def manage(folder: Path, server: Server, *arguments: str) -> str:
-    """What a command of Django prints."""
     done = subprocess.run(
         [sys.executable, "manage.py", *arguments],
         cwd=folder,
@@ -121,48 +117,29 @@ def has_open(pid: int, path: Path) -> bool:
 # --- FastAPI ----------------------------------------------------------------------------------------------------------
 
 
-class UnixConnection(http.client.HTTPConnection):
-    """HTTP over a unix socket."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=START_TIMEOUT_S)
-        self._path = path
-
-    def connect(self) -> None:
-        """Connects."""
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(str(self._path))
-
-
-def ask(path: Path, method: str, target: str) -> tuple[int, object]:
-    """The status and the JSON of an answer."""
-    connection = UnixConnection(path)
-    with contextlib.closing(connection):
-        connection.request(method, target)
-        answer = connection.getresponse()
-        return answer.status, json.loads(answer.read())
-
-
 def test_fastapi_puts_in_a_request_and_works_beside_it(tmp_path: Path, beanpole: Server) -> None:
     folder = shutil.copytree(ROOT / "examples" / "fastapi", tmp_path / "fastapi")
-    path = folder / "socket"
-    with running(folder, beanpole, "uvicorn", "app:app", "--uds", "socket") as app:
+    transport = httpx.HTTPTransport(uds=str(folder / "socket"))
+    with (
+        running(folder, beanpole, "uvicorn", "app:app", "--uds", "socket") as app,
+        httpx.Client(transport=transport, base_url="http://localhost", timeout=START_TIMEOUT_S) as client,
+    ):
         wait_until(lambda: "running on" in app.messages, "it answers", COMMAND_TIMEOUT_S)
-        wait_until(lambda: ask(path, "GET", "/health") == (200, {"worker": "works"}), "the worker works")
-        assert ask(path, "POST", "/pictures/cat.png?width=64") == (202, {"job": 1})
-        assert ask(path, "POST", "/pictures/dog.png") == (202, {"job": 2})
+        wait_until(lambda: client.get("/health").json() == {"worker": "works"}, "the worker works")
+        for number, target in ((1, "/pictures/cat.png?width=64"), (2, "/pictures/dog.png")):
+            answer = client.post(target)
+            assert (answer.status_code, answer.json()) == (202, {"job": number})
         wait_until(lambda: "cat.png is 64 wide\n" in app.messages and "dog.png is 200" in app.messages, "both are done")
         done = {"ready": 0, "reserved": 0, "all": 2}
-        wait_until(lambda: ask(path, "GET", "/queue") == (200, done), "they are deleted")
-        ask(path, "POST", "/pictures/last.png")
+        wait_until(lambda: client.get("/queue").json() == done, "they are deleted")
+        client.post("/pictures/last.png")
         app.signal(signal.SIGTERM)
         assert app.wait_exit() in {0, -signal.SIGTERM}
         assert "Application shutdown complete" in app.messages
         assert "Traceback" not in app.messages
-    with Client((HOST, beanpole.port)) as client:
-        wait_until(lambda: client.stats().current_jobs_reserved == 0, "nothing is held")
-        left = client.stats().current_jobs_ready
+    with Client((HOST, beanpole.port)) as queue:
+        wait_until(lambda: queue.stats().current_jobs_reserved == 0, "nothing is held")
+        left = queue.stats().current_jobs_ready
     assert left + app.messages.count("last.png is") == 1
 
 

@@ -31,7 +31,6 @@ def server() -> Iterator[FakeServer]:
 
 
 def bodies(server: FakeServer, tube: str = "sends") -> list[object]:
-    """What stands in the jobs of a tube."""
     return [json.loads(job.body) for job in server.jobs(tube)]
 
 

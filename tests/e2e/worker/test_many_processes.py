@@ -18,7 +18,6 @@ from tests.servers import HOST, START_TIMEOUT_S, Server
 
 @pytest.fixture
 def client(beanpole: Server) -> Iterator[Client[str]]:
-    """A client of the server."""
     with Client((HOST, beanpole.port)) as made:
         yield made
 

@@ -22,7 +22,6 @@ TUBES = ("loop", "thread", "process")
 
 @pytest.fixture
 def client(beanpole: Server) -> Iterator[Client[str]]:
-    """A client of the server."""
     with Client((HOST, beanpole.port)) as made:
         yield made
 
@@ -201,7 +200,6 @@ def test_no_job_is_lost_while_workers_and_servers_are_killed(tmp_path: Path) -> 
 
 
 def put(port: int, bodies: list[str]) -> None:
-    """Puts jobs in turn into the tubes."""
     with Client((HOST, port)) as client:
         for number, tube in enumerate(TUBES):
             client.put_many(bodies[number::3], tube=tube)

@@ -33,17 +33,14 @@ class Follower:
     # --- what the transport asks of the loop and the observer ---
 
     def call_soon(self, _run: Callable[[], None]) -> None:
-        """Another turn is wanted."""
         self.wants_turn = True
 
     def accept_paused(self, reason: str) -> None:
-        """Accepting pauses."""
         self.paused.append(reason)
 
     # --- what a test does ---
 
     def lead_to(self, leader: socket.socket) -> None:
-        """Another leads from here on."""
         self.leader = leader
         self.transport.lead_to(socket.AF_INET, leader.getsockname(), FIRST_LINE, [self.listener.fileno()])
 
@@ -89,7 +86,6 @@ class Follower:
         return client, leader
 
     def is_empty(self) -> bool:
-        """Whether nobody is passed on any more."""
         return self.transport.pair_count == 0
 
 
@@ -116,7 +112,6 @@ class End:
         self.follower.until(is_sent)
 
     def send_some(self, data: bytes | memoryview) -> int:
-        """Sends what the kernel takes."""
         try:
             return self.socket.send(data[:262_144])
         except BlockingIOError:
@@ -167,7 +162,6 @@ def listening(backlog: int = 128) -> socket.socket:
 
 @contextmanager
 def following(listener: socket.socket | None = None, **given: int) -> Iterator[Follower]:
-    """A follower."""
     with ExitStack() as stack:
         leader = stack.enter_context(listening())
         follower = Follower(leader, stack.enter_context(listener or listening()), **given)

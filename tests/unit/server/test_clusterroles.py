@@ -29,7 +29,6 @@ class Observer:
         self.slow: list[SlowTurn] = []
 
     def turn_slow(self, slow: SlowTurn) -> None:
-        """Remember it."""
         self.slow.append(slow)
 
 

@@ -15,7 +15,6 @@ PUT = b"put 0 0 60 0\r\n\r\n"
 
 @pytest.fixture
 def engine() -> Engine:
-    """An engine without jobs."""
     return Engine()
 
 
@@ -130,5 +129,4 @@ def test_memory_of_sent_output_is_given_back_while_some_is_held(engine: Engine) 
 
 
 def resident_bytes() -> int:
-    """Memory of this process that is in use."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()

@@ -18,7 +18,6 @@ from tests.unit.server.follower import ANSWER, FIRST_LINE, End, Follower, follow
 
 @pytest.fixture
 def follower() -> Iterator[Follower]:
-    """A follower."""
     with following() as made:
         yield made
 
@@ -83,24 +82,6 @@ def test_what_begins_like_the_line_of_a_node_and_ends_is_passed_on(follower: Fol
     leader = follower.accept()
     leader.expect(b"bean")
     leader.expect_end()
-
-
-def test_large_bodies_both_ways(follower: Follower) -> None:
-    pairs = [follower.pair() for _ in range(5)]
-    body = bytes(range(256)) * 240  # 60 kB
-    for client, leader in pairs:
-        client.send_some(body)
-        leader.send_some(body)
-    for client, leader in pairs:
-        for _ in range(20):
-            client.send(body)
-            leader.send(body)
-            client.fill()
-            leader.fill()
-        client.socket.shutdown(socket.SHUT_WR)
-        leader.expect(body * 21)
-        client.expect(body * 21)
-        leader.expect_end()
 
 
 @pytest.mark.parametrize("who", ["client", "leader"])
@@ -394,20 +375,6 @@ def test_a_quiet_client_is_served_beside_many_that_flood(follower: Follower) -> 
         waits.append(follower.turns - before)
     assert sorted(waits)[len(waits) // 2] <= 2, waits
     assert max(waits) <= 1 + 60 * 262_144 // limits.FORWARD_BYTES_PER_TURN + 2, waits
-
-
-def test_many_clients(follower: Follower) -> None:
-    pairs = [follower.pair() for _ in range(200)]
-    for number, (client, _) in enumerate(pairs):
-        client.send(b"peek %d\r\n" % number)
-    for number, (client, leader) in enumerate(pairs):
-        leader.expect(b"peek %d\r\n" % number)
-        leader.send(b"%d" % number)
-        client.expect(b"%d" % number)
-    for client, leader in pairs:
-        client.socket.close()
-        leader.socket.close()
-    follower.until(follower.is_empty)
 
 
 def test_another_leader_closes_those_of_the_one_before(follower: Follower) -> None:

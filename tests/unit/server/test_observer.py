@@ -76,11 +76,9 @@ class House:
         self.slow: list[SlowTurn] = []
 
     def turn_slow(self, slow: SlowTurn) -> None:
-        """Remember what was reported."""
         self.slow.append(slow)
 
     def client(self, name: str) -> SlowClient:
-        """A client."""
         return SlowClient(self.turn, self.clock, name)
 
 

@@ -25,13 +25,11 @@ class Answers(Records):
 
 @pytest.fixture
 def records() -> Answers:
-    """Records that make puts wait."""
     return Answers()
 
 
 @pytest.fixture
 def connection(records: Answers) -> Connection:
-    """A connection to an engine with these records."""
     return Connection(Engine(records=records), 1)
 
 

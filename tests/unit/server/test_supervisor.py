@@ -30,7 +30,7 @@ from tests.servers import REPLY_TIMEOUT_S
 
 FAKE = Path(__file__).with_name("fake_console.py")
 POLL_S = 0.005
-FAST = Pace(pause_s=0.01, pause_max_s=0.02, ends_max=1000)
+FAST = Pace(pause_s=0.01, pause_max_s=0.02, ends_max=1000, stop_s=REPLY_TIMEOUT_S)
 
 
 class Observer:
@@ -70,7 +70,6 @@ class House:
         return ""
 
     def events(self, name: str) -> list[Event]:
-        """The log lines of one event."""
         return [each for each in self.lines if each["event"] == name]
 
     async def see(self) -> dict[str, object]:
@@ -86,7 +85,6 @@ class House:
                     return found
 
     async def until(self, condition: Callable[[], object]) -> None:
-        """Returns when a condition holds; fails when it does not in time."""
         async with asyncio.timeout(REPLY_TIMEOUT_S):
             while not condition():  # noqa: ASYNC110 - nobody says when
                 await asyncio.sleep(POLL_S)
@@ -270,18 +268,6 @@ def test_console_that_hangs_is_killed() -> None:
             assert time.monotonic() - began_s >= 0.05
             assert not is_alive(pid)
             assert not found.events("console ended")
-
-    in_loop(test)
-
-
-def test_console_ends_when_its_connections_do() -> None:
-    async def test() -> None:
-        async with house(pace=Pace(stop_s=REPLY_TIMEOUT_S)) as found:
-            pid = (await found.see())["pid"]
-            assert isinstance(pid, int)
-            found.supervisor.close()
-            await found.supervisor.stopped()
-            assert not is_alive(pid)
 
     in_loop(test)
 

@@ -15,12 +15,20 @@ PAGE = (Path(__file__).resolve().parents[3] / "docs" / "testing.md").read_text()
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
-def test_example(example: str, tmp_path: Path) -> None:
-    file = tmp_path / "test_example.py"
-    file.write_text(example)
-    is_test = "\ndef test_" in example
-    command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)] if is_test else [str(file)]
+def test_examples(tmp_path: Path) -> None:
+    """Each is a program, or a module of tests."""
+    command = ["-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    for number, example in enumerate(EXAMPLES):
+        if "\ndef test_" in example:
+            command.append(f"{tmp_path}/test_{number}.py")
+            Path(command[-1]).write_text(example)
+        else:
+            run("-c", example)
+    run(*command)
+
+
+def run(*command: str) -> None:
+    """Run Python, which must not complain."""
     done = subprocess.run([sys.executable, "-W", "error", *command], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -23,7 +23,6 @@ def server() -> Iterator[FakeServer]:
 
 @pytest.fixture
 def client(server: FakeServer) -> Iterator[beanpole.Client[str]]:
-    """A client of it."""
     with beanpole.Client(server.url) as connected:
         yield connected
 
@@ -68,35 +67,11 @@ def test_a_client_that_waits_gets_what_becomes_ready(server: FakeServer) -> None
 
 
 def wait_for_waiting(server: FakeServer, count: int) -> None:
-    """Returns when so many clients wait for a job."""
     with beanpole.Client(server.url) as client:
         for _ in range(100_000):
             if client.stats().current_waiting == count:
                 return
     raise AssertionError("nobody waits")
-
-
-def test_a_worker_retries_as_often_as_time_allows(server: FakeServer) -> None:
-    tries: list[float] = []
-
-    def work() -> None:
-        with beanpole.Client(server.url, watch="emails") as worker:
-            for job in worker.reserve_iter():
-                tries.append(server.now)
-                if len(tries) == 5:
-                    worker.bury(job)
-                    return
-                worker.release(job, delay=60 * 2 ** len(tries))
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    server.put("again", tube="emails")
-    server.join()
-    server.advance(86_400)
-    thread.join()
-    assert tries == [0, 120, 360, 840, 1800]
-    assert [job.state for job in server.jobs("emails")] == ["buried"]
-    assert server.now == 86_400
 
 
 def test_the_clock_leaves_a_client_alone_that_does_not_come_back() -> None:
@@ -272,14 +247,6 @@ def test_pipelines_larger_than_every_buffer(server: FakeServer) -> None:
         assert [job.id for job in client.reserve_many(4000, timeout=0)] == ids
         client.delete_many(ids)
         assert client.stats().current_jobs_ready == 0
-
-
-def test_a_client_that_goes_gives_its_jobs_back(server: FakeServer, client: beanpole.Client[str]) -> None:
-    id = client.put("x")
-    with beanpole.Client(server.url) as other:
-        other.reserve()
-        assert server.jobs()[0].state == "reserved"
-    assert client.reserve().id == id
 
 
 def test_a_worker_retries_for_an_hour(server: FakeServer) -> None:

@@ -53,7 +53,6 @@ class Shop:
             assert not thread.is_alive(), "the worker does not stop"
 
     def events(self, event: str) -> list[Any]:
-        """What was logged about an event."""
         return [line for line in self._capture.entries if line["event"].startswith(event)]
 
     def tube_is(self, **counts: int) -> bool:
@@ -62,11 +61,9 @@ class Shop:
         return all(states.count(state) == counts.get(state, 0) for state in ("ready", "reserved", "delayed", "buried"))
 
     def wait_tube(self, **counts: int) -> None:
-        """Waits until so many jobs of the tube are in some states, and none in the others."""
         wait_until(lambda: self.tube_is(**counts), f"{counts or 'nothing'} in the tube")
 
     def wait_waiting(self, count: int) -> None:
-        """Waits until so many slots wait for a job."""
         wait_until(lambda: self.client.stats().current_waiting == count, f"{count} wait")
 
 

@@ -22,7 +22,6 @@ TOUCH = (b"touch 7\r\n", b"TOUCHED\r\n")
 
 
 def greeted(listed: str) -> bytes:
-    """What a server says that lists some features."""
     return b"WATCHING 2\r\nWATCHING 1\r\nOK %d\r\n---\n%s\r\n" % (len(listed) + 4, listed.encode())
 
 
@@ -49,8 +48,6 @@ def serve(
 
 
 def failing(error: BaseException) -> Callable[[Task[str]], object]:
-    """A handler that raises."""
-
     def fail(_: Task[str]) -> None:
         raise error
 
@@ -64,7 +61,6 @@ RAISED = f"""
 
 
 def fail_job(text: str, options: str = "") -> bytes:
-    """The command that says why an attempt has failed."""
     return f"fail-job 7 {len(text)}{options}\r\n{text}\r\n".encode()
 
 

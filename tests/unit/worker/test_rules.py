@@ -12,7 +12,6 @@ pytestmark = pytest.mark.parametrize("server", ["beanpole"], indirect=True)  # t
 
 
 def reasons_of(shop: Shop, id: int) -> dict[str, str]:
-    """What the server knows of the state of a job."""
     return {each.word: each.text for each in shop.client.explain(id).reasons}
 
 
