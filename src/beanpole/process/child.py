@@ -17,10 +17,7 @@ def spawn(command: list[str], environment: Mapping[str, str], descriptors: Seque
     """Start a program and return its id: the first word is its path.
 
     It has these descriptors as 3, 4 and so on, our standard output and error, nothing to read, and no signal of our
-    terminal. Each of the descriptors must stand behind all those numbers.
-
-    Raises:
-        OSError: it can't be started.
+    terminal. Each of the descriptors must stand behind all those numbers. Raises OSError: it can't be started.
     """
     assert min(descriptors, default=FIRST_FD) >= FIRST_FD + len(descriptors) or not descriptors
     return os.posix_spawn(

@@ -55,10 +55,7 @@ def open_console(
 def serve(settings: Settings, make_console: "MakeConsole" = open_console) -> ExitCode:
     """Run a server until a signal stops it; return the exit code of the process.
 
-    `make_console` is called in the loop if HTTP is to be served.
-
-    Raises:
-        StartError: it can't start.
+    `make_console` is called in the loop if HTTP is to be served. Raises StartError: it can't start.
     """
     logger = open_logger(settings.log_format)
     descriptors_max = raise_descriptor_limit()

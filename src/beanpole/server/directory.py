@@ -49,8 +49,7 @@ def open_directory(
 ) -> tuple[Engine, Log, int, ExitStack]:
     """Do what :func:`beanpole.server.roles.open_log` does, with a directory.
 
-    Raises:
-        StartError: the directory is locked, damaged, or can't be used.
+    Raises StartError: the directory is locked, damaged, or can't be used.
     """
     logger = observer.logger
     directory = disk.open_directory(path)
@@ -90,8 +89,7 @@ def recover(
 ) -> Recovery:
     """Bring back the jobs of a directory, and those that beanstalkd left there.
 
-    Raises:
-        StartError: the log is damaged, or the disk can't be used.
+    Raises StartError: the log is damaged, or the disk can't be used.
     """
     try:
         report_takeover(take_over(directory, settings.segment_bytes, time.time_ns()), logger)

@@ -279,8 +279,7 @@ class EpollTransport(EventQueue):
     def adopt(self, fd: cython.int) -> Connection:
         """Serve a connected socket of the server's own, which is closed here: it is no client, and always has a place.
 
-        Raises:
-            OSError: it can't be watched.
+        Raises OSError: it can't be watched.
         """
         return self.join(self.now(), fd, True, True)
 

@@ -81,8 +81,7 @@ class Host:
     async def run(self, open_roles: "Callable[[Host], RoleSource]") -> ExitCode:
         """Serve until a signal comes, or until the role source ends that; return the exit code of the process.
 
-        Raises:
-            StartError: the log can't be opened, or a setting is missing.
+        Raises StartError: the log can't be opened, or a setting is missing.
         """
         loop = asyncio.get_running_loop()
         for each in self.listeners:

@@ -32,8 +32,7 @@ def check_address(text: str) -> None:
 def split_address(text: str, port: int) -> tuple[str, int]:
     """Split ``HOST``, ``HOST:PORT``, ``[IPv6]`` or ``[IPv6]:PORT`` into host and port; `port` where it names none.
 
-    Raises:
-        ValueError: it is none of these; the text says what is wrong.
+    Raises ValueError: it is none of these; the text says what is wrong.
     """
     host, separator, rest = text, "", ""
     if text.startswith("["):
@@ -124,11 +123,7 @@ def bind_everywhere(port: int) -> socket.socket:
 
 
 def bind(address: str, port: int) -> socket.socket:
-    """Bind one address as the user wrote it.
-
-    Raises:
-        StartError: it can't be resolved or bound.
-    """
+    """Bind one address as the user wrote it. Raises StartError: it can't be resolved or bound."""
     where = address
     try:
         if address.startswith(UNIX):
@@ -148,8 +143,7 @@ def bind(address: str, port: int) -> socket.socket:
 def bind_http(address: str, port: int, pause: Callable[[float], None] = time.sleep) -> socket.socket:
     """Bind the console's address; wait for it a moment, which the console of a server that was killed needs to end.
 
-    Raises:
-        StartError: it can't be resolved or bound.
+    Raises StartError: it can't be resolved or bound.
     """
     for left in reversed(range(HTTP_BIND_TRIES)):
         try:

@@ -42,11 +42,7 @@ class ProcessFacts:
 
 
 def become_user(name: str) -> None:
-    """Give up root's rights for a user's.
-
-    Raises:
-        StartError: there is no such user, or we may not become it.
-    """
+    """Give up root's rights for a user's. Raises StartError: there is no such user, or we may not become it."""
     try:
         user = pwd.getpwnam(name)
         if os.geteuid() != user.pw_uid:
@@ -62,8 +58,7 @@ def become_user(name: str) -> None:
 def raise_descriptor_limit() -> int:
     """Allow as many open files as the system lets us; return how many.
 
-    Raises:
-        StartError: they are too few for a server.
+    Raises StartError: they are too few for a server.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < DESCRIPTORS_MIN:
@@ -91,9 +86,7 @@ def write_ready_file(path: "Path", addresses: list[str]) -> None:
     """Write the addresses, a line each, in one step: whoever sees the file sees all of it.
 
     The unfinished file is a new one and no link is followed: it may stand in a directory that others can write to.
-
-    Raises:
-        StartError: it can't be written.
+    Raises StartError: it can't be written.
     """
     unfinished = path.with_name(path.name + ".unfinished")
     try:

@@ -68,8 +68,7 @@ class AlwaysLeads:
 def open_log(host: Host, loop: asyncio.AbstractEventLoop) -> tuple[Engine, Log, int, ExitStack]:
     """Return an engine with its log, the engine's clock minus the monotonic one, and what is to be closed in the end.
 
-    Raises:
-        StartError: the log that the settings ask for can't be opened.
+    Raises StartError: the log that the settings ask for can't be opened.
     """
     settings = host.settings
     if settings.data_dir is not None:

@@ -78,10 +78,6 @@ class WorkerContext:
             self.why = "max_jobs"
             self.stopping.set()
 
-    async def until_hurried_or(self, tasks: "set[asyncio.Task[None]]") -> None:
-        """Waits for the end of tasks, or until somebody waits for it."""
-        await first_of(self.hurry, asyncio.gather(*tasks, return_exceptions=True))
-
     def on_connected(self, server: Address) -> int:
         """Records that a slot has connected; returns what :meth:`on_disconnected` wants to know of the connection."""
         self.counters.connections += 1

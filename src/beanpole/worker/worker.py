@@ -25,7 +25,7 @@ from beanpole.version import __version__
 from beanpole.worker import events
 from beanpole.worker.attempt import CANCEL_S
 from beanpole.worker.client import WorkerClient
-from beanpole.worker.context import WorkerContext
+from beanpole.worker.context import WorkerContext, first_of
 from beanpole.worker.function import Connections, JobFunction, handle_of, reads_json
 from beanpole.worker.handler import Handler, Hooks, check_for_processes, check_middleware, is_count, make_handler
 from beanpole.worker.log import Log, shown
@@ -315,7 +315,7 @@ class Worker:
             slot.stop_reserving()
         if not context.hurry.is_set():
             write_stop(context, slots, None)
-            await context.until_hurried_or(tasks)
+            await first_of(context.hurry, asyncio.gather(*tasks, return_exceptions=True))
         if context.hurry.is_set():
             write_stop(context, slots, self.grace_s)
         _, running = await asyncio.wait(tasks, timeout=self.grace_s)

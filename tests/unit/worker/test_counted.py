@@ -55,7 +55,7 @@ def failing(error: BaseException) -> Callable[[Task[str]], object]:
 
 
 RAISED = f"""
-  File "{__file__}", line {failing.__code__.co_firstlineno + 4}, in fail
+  File "{__file__}", line {failing.__code__.co_firstlineno + 2}, in fail
     raise error"""
 """The traceback of what such a handler raises."""
 
