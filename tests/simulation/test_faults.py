@@ -8,12 +8,13 @@ import pytest
 from beanpole.errors import StartError
 from beanpole.log.files.names import is_spare
 from beanpole.log.log import Policy
+from tests.seeds import fixed
 from tests.simulation.disk import SimDisk
 from tests.simulation.life import Life, Promises
 from tests.simulation.runner import NS_PER_S, Clock
 from tests.simulation.simulation import Simulation
 
-SCENARIOS = range(6)
+SCENARIOS = fixed(12)
 ACTS = 120
 CALLS_MAX = 10_000
 
@@ -203,7 +204,7 @@ def test_changes_without_end_never_stop_a_full_log() -> None:
     assert full.ids_after_loss_of_power() == full.promises.put
 
 
-@pytest.mark.parametrize("seed", [*range(20), STUCK_SEED])
+@pytest.mark.parametrize("seed", [*fixed(20), STUCK_SEED])
 def test_puts_resume_after_kills_unless_live_jobs_fill_the_disk(seed: int) -> None:
     """A start takes what it finds: the segment that a kill cut short, and less free space than a whole one takes."""
     chance = Random(seed)
@@ -223,7 +224,7 @@ def test_puts_resume_after_kills_unless_live_jobs_fill_the_disk(seed: int) -> No
         assert full.puts_resume() or full.life.accounts.live_bytes > full.disk.capacity * 55 // 100
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", fixed(60))
 def test_puts_resume_where_a_disk_takes_few_segments(seed: int) -> None:
     """What is dead may all lie in the segment in use."""
     chance = Random(seed)
