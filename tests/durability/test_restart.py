@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.durability.kept import assert_kept, facts, keeping, kill, put, terminate
-from tests.e2e.process import Client, Process, wait_until
+from tests.e2e.process import Client, Process
 
 ENDINGS = pytest.mark.parametrize("end", [kill, terminate], ids=["kill", "sigterm"])
 SEGMENT = ("-s", "65536")
@@ -42,25 +42,6 @@ def test_every_number_survives(tmp_path: Path, end: Callable[[Process], object])
             assert before[ids[0]]["reserves"] == "4"
             assert_kept(client, {empty: b"", delayed: b"later"})
             end(process)
-
-
-@ENDINGS
-def test_delay_goes_on_while_the_server_is_down(tmp_path: Path, end: Callable[[Process], object]) -> None:
-    with keeping(tmp_path) as process, process.connect() as client:
-        began = time.monotonic()
-        short = put(client, b"short", delay_s=2)
-        long = put(client, b"long", delay_s=1000)
-        end(process)
-    wait_until(lambda: time.monotonic() > began + 1, "a second is over")
-    with keeping(tmp_path) as process, process.connect() as client:
-        left = int(facts(client, f"stats-job {long}")["time-left"])
-        assert 1000 - (time.monotonic() - began) - 1 <= left <= 999
-        client.ask(b"reserve\r\n", b"RESERVED %d 5\r\nshort\r\n" % short)
-        assert time.monotonic() >= began + 2
-        end(process)
-    with keeping(tmp_path) as process, process.connect() as client:
-        assert stats_job(client, short)["state"] == "ready"
-        assert stats_job(client, long)["state"] == "delayed"
 
 
 def test_jobs_larger_than_the_limit_of_today_survive(tmp_path: Path) -> None:

@@ -42,22 +42,3 @@ def test_seed() -> None:
     for extensions in (False, True):
         simulate(seed, extensions=extensions)
     simulate(seed, extensions=seed % 2 == 1, limits=True)
-
-
-REPAIRED = {
-    19: "what was only in the system's memory was not made durable by the process that read it after a crash",
-    485: "a segment was created while the name of the one before could still be lost",
-    663: "a second put after the log had failed waited for a sync that nobody makes",
-    7: "a job larger than a segment was accepted although no file could be created for it",
-    840: "the pause of a tube that was empty at a start came back at the next",
-    1074: "the same, when the pause was about to end",
-    1415: "the end of a pause that found no room was not written when there was room",
-    1243: "zeros that a killed start wrote to a spare were not on disk, and the segment that had been in it came back",
-    848: "the end of a pause was answered, but there was no room to write it",
-}
-"""Seeds that failed once, and why; what the seeds do now may be different."""
-
-
-@pytest.mark.parametrize("seed", REPAIRED)
-def test_what_failed_once(seed: int) -> None:
-    simulate(seed)

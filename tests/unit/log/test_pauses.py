@@ -2,13 +2,12 @@
 
 import pytest
 
-from beanpole.engine.engine import Engine
-from beanpole.log.files.filelog import PAUSE_NS, FileLog
+from beanpole.log.files.filelog import PAUSE_NS
 from beanpole.log.log import Policy
 from beanpole.server.connection import Connection
 from tests.simulation.disk import SimDisk
-from tests.simulation.life import Space
-from tests.simulation.runner import Clock, SimRunner
+from tests.simulation.life import Life, Promises
+from tests.simulation.runner import Clock
 
 MS = 1_000_000
 SEGMENT_BYTES = 65_536
@@ -31,24 +30,11 @@ class House:
     """A log with a client."""
 
     def __init__(self) -> None:
-        clock = Clock()
-        self.disk = SlowDisk(clock)
-        self.runner = SimRunner(clock, self.disk.ban)
-        self.log = FileLog(
-            self.disk,
-            runner=self.runner,
-            now_ns=lambda: clock.now_ns,
-            wall_ns=clock.wall_ns,
-            observer=Space(),
-            policy=Policy(),
-            segment_bytes=SEGMENT_BYTES,
-            salt=1,
-        )
-        self.engine = Engine(65_535, clock.now_ns, records=self.log.records)
-        self.recovered = self.log.recover(self.engine)
-        self.log.start(lambda: None, lambda _: None)
+        self.clock = Clock()
+        self.disk = SlowDisk(self.clock)
+        life = Life(self.disk, self.clock, Policy(), SEGMENT_BYTES, Promises())
+        self.log, self.runner, self.engine, self.recovered = life.log, life.runner, life.engine, life.recovered
         self.runner.settle()
-        self.clock = clock
         self.pauses: list[tuple[str, int]] = []
         self.log.on_pause = lambda what, took_ns: self.pauses.append((what, took_ns))
         self.connections = [Connection(self.engine, self.clock.now_ns)]
