@@ -22,9 +22,7 @@ import sqlalchemy as sa
 
 from tests.processes import START_TIMEOUT_S, missing_peer
 
-NAMES = ("sqlite", "mariadb", "postgresql")
-"""What the ID service keeps its numbers in."""
-
+NAMES = ("sqlite", "mariadb", "postgresql")  # what the ID service keeps its numbers in
 PROGRAMS = {"mariadb": ("mariadb-install-db", "mariadbd"), "postgresql": ("initdb", "postgres")}
 """What makes a folder, and what serves it."""
 
@@ -36,7 +34,6 @@ def program(name: str) -> str | None:
 
 
 def is_there(name: str) -> bool:
-    """Whether a database can be started here."""
     return all(program(each) for each in PROGRAMS.get(name, ()))
 
 
@@ -70,7 +67,6 @@ class DatabaseServer:
         self.install()
 
     def install(self) -> None:
-        """Makes the folder of the data."""
         if self.name == "mariadb":
             flags = ["--no-defaults", f"--datadir={self.data}", "--auth-root-authentication-method=normal", self.tmpdir]
         else:
@@ -81,7 +77,6 @@ class DatabaseServer:
             subprocess.run(command, cwd=self.folder, stdout=output, stderr=output, check=True, **self._as_whom)
 
     def url(self, database: str) -> str:
-        """The address of a database."""
         if self.name == "mariadb":
             return f"mysql+pymysql://root@localhost/{database}?unix_socket={self.folder}/socket"
         return f"postgresql+psycopg://beanpole@/{database}?host={self.folder}"
@@ -186,7 +181,6 @@ class DatabaseServer:
 
 @contextmanager
 def database_server(name: str) -> Iterator[DatabaseServer]:
-    """A running server."""
     folder = Path(tempfile.mkdtemp(prefix="beanpole-"))
     try:
         server = DatabaseServer(name, folder)
@@ -205,12 +199,10 @@ class Database:
 
     name: str
     url: str
-    server: DatabaseServer | None
-    """None: SQLite, which has no server."""
+    server: DatabaseServer | None  # none: SQLite, which has no server
 
     @contextmanager
     def connected(self, isolation_level: str | None = None) -> Iterator[sa.Connection]:
-        """A connection."""
         engine = sa.create_engine(self.url, poolclass=sa.NullPool)
         with engine.connect() as connection:
             if isolation_level:
@@ -218,19 +210,16 @@ class Database:
             yield connection
 
     def run(self, *statements: str) -> None:
-        """Executes statements in one transaction."""
         with self.connected() as connection:
             for each in statements:
                 connection.exec_driver_sql(each)
             connection.commit()
 
     def settings(self, *names: str) -> list[tuple[str, str]]:
-        """Variables of MariaDB with their values."""
         with self.connected() as connection:
             return [(name, str(connection.exec_driver_sql(f"SELECT @@GLOBAL.{name}").scalar())) for name in names]
 
     def run_alone(self, statement: str) -> None:
-        """Executes a statement without a transaction."""
         with self.connected("AUTOCOMMIT") as connection:
             connection.exec_driver_sql(statement)
 
@@ -255,5 +244,4 @@ class DatabaseServers:
             yield Database(name, url, server)
 
     def stop(self) -> None:
-        """Ends all servers."""
         self._ends.close()

@@ -11,18 +11,12 @@ from typing import NoReturn
 import pytest
 
 HOST = "127.0.0.1"
-START_TIMEOUT_S = 60.0
-"""How long a process may take until it answers; generous, as test machines are slow and shared."""
-
+START_TIMEOUT_S = 60.0  # how long a process may take until it answers; generous, as test machines are slow and shared
 STOP_TIMEOUT_S = 60.0
 """How long a process may take to stop after SIGTERM before it is killed: only one that hangs takes as long."""
 
-REPLY_TIMEOUT_S = 60.0
-"""How long a test waits for a reply that must come."""
-
-POLL_S = 0.005
-"""How often a condition is looked at while a test waits for it."""
-
+REPLY_TIMEOUT_S = 60.0  # how long a test waits for a reply that must come
+POLL_S = 0.005  # how often a condition is looked at while a test waits for it
 VARIABLES = ("BEANPOLE_", "NOTIFY_SOCKET")
 """Variables of the test's own environment that would change what a service does."""
 

@@ -386,10 +386,7 @@ class Counters:
         self.rules = rules
 
     def _check(self, keys: Iterable[Key], changed: Mapping[bytes, Rule]) -> None:
-        """Check that counters may follow changed rules.
-
-        Raises RuleError: one may not.
-        """
+        """Check that counters may follow changed rules. Raises RuleError: one may not."""
         for key in keys:
             if (rule := changed.get(key.rule)) and (counter := self.loaded.get(key)):
                 try:

@@ -48,10 +48,7 @@ class Tally:
     def check(
         self, name: tuple[bytes, bytes], count: int64_t, now_s: cython.double, monotonic_s: cython.double
     ) -> None:
-        """Return if so many numbers may be given.
-
-        Raises LimitError: they may not.
-        """
+        """Return if so many numbers may be given. Raises LimitError: they may not."""
         if not self.has_room(name, count, now_s, monotonic_s):
             raise self.refusal(name, count, now_s, monotonic_s)
 
@@ -186,10 +183,7 @@ class Allowance:
         return 0
 
     def check(self, app: bytes, count: int64_t, now_s: cython.double, monotonic_s: cython.double) -> None:
-        """Return if an application may have so many numbers.
-
-        Raises LimitError: it may not.
-        """
+        """Return if an application may have so many numbers. Raises LimitError: it may not."""
         share: Share
         for share in self.shares(app):
             share.tally.check((share.rule, app if share.is_each else b""), count, now_s, monotonic_s)

@@ -17,8 +17,7 @@ from beanpole_ids.logs import open_logger
 
 SECONDS = struct.Struct("dd")
 
-COMMAND = [sys.executable, str(Path(__file__))]
-"""What starts a node; its two arguments follow."""
+COMMAND = [sys.executable, str(Path(__file__))]  # what starts a node; its two arguments follow
 
 
 def set_clock(folder: Path, ahead_s: float, slept_s: float = 0.0) -> None:

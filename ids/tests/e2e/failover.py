@@ -21,7 +21,6 @@ PAGE = (Path(__file__).parents[2] / "docs/ha.md").read_text()
 
 
 def blocks(language: str) -> list[str]:
-    """The blocks of the page in a language."""
     return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
@@ -48,7 +47,6 @@ class Replicated(DatabaseServer):
         super().__init__("mariadb", folder)
 
     def start(self) -> None:
-        """Starts the server."""
         self.flags = [f"--defaults-file={self.folder}/cnf", f"--port={self.port}"]
         text = replaced(INI, ("server_id = 1", f"server_id = {self.number}"), ("0.0.0.0", HOST))  # noqa: S104 - replaced
         (self.folder / "cnf").write_text(text)
@@ -72,11 +70,9 @@ class Replicated(DatabaseServer):
         self.run(*statements(text))
 
     def has_replica(self) -> bool:
-        """Whether a replica follows."""
         return self.run("SHOW STATUS LIKE 'Rpl_semi_sync_master_clients'")[0]["Value"] == "1"
 
     def replication_error(self) -> str:
-        """Why this replica receives nothing."""
         return str(self.run("SHOW SLAVE STATUS")[0]["Last_IO_Error"])
 
     def purge(self) -> None:
@@ -95,7 +91,6 @@ class Replicated(DatabaseServer):
         return self.execute(PROMOTE)
 
     def execute(self, script: str) -> "subprocess.CompletedProcess[str]":
-        """Runs a script on the machine of this server."""
         environment = os.environ | {"HOME": str(self.folder)}
         return subprocess.run(
             ["sh", "-c", script],
@@ -107,7 +102,6 @@ class Replicated(DatabaseServer):
         )
 
     def empty(self) -> None:
-        """Begins with an empty data directory."""
         assert self.process is None
         self.remove()
         self.install()
@@ -132,7 +126,6 @@ class Replicated(DatabaseServer):
 
 
 def statements(text: str) -> list[str]:
-    """The statements of a block."""
     return [each for each in (part.strip() for part in text.split(";")) if each]
 
 

@@ -103,20 +103,6 @@ def test_second_process_is_refused(database: Database, tmp_path: Path) -> None:
         assert service.ask()["code"] == 0
 
 
-def test_node_that_is_added_repeats_nothing(database: Database, tmp_path: Path) -> None:
-    """Hole 13."""
-    alone = configure(tmp_path, database, 10)
-    given = []
-    with running(tmp_path, alone) as service:
-        given += service.ask(count=105)["data"]
-        assert service.end(signal.SIGKILL) == -signal.SIGKILL
-    configs = [configure(tmp_path / str(node), database, 10, f"step = 2\noffset = {node}") for node in (0, 1)]
-    with running(tmp_path / "0", configs[0]) as first, running(tmp_path / "1", configs[1]) as second:
-        for service in (first, second, second, first):
-            given += service.ask(count=100)["data"]
-    assert len(set(given)) == len(given) == 505
-
-
 def test_leased_nodes_repeat_nothing(database: Database, tmp_path: Path) -> None:
     """Two processes of one configuration make numbers that contain their node, and one takes the node of a dead one."""
     more = 'step = 2\noffset = "lease"'

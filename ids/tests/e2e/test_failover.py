@@ -51,7 +51,6 @@ class Client(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        """Asks until it is stopped."""
         while not self.stopping.is_set():
             for (rule, app), given in self.given.items():
                 reply = self.service.ask(rule_name=rule, app_name=app)

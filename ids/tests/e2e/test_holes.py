@@ -41,7 +41,7 @@ HOLES = {
     ),
     13: (
         "a node is added",
-        "e2e/test_databases.py::test_node_that_is_added_repeats_nothing",
+        "unit/storage/test_store.py::test_node_that_is_added_repeats_nothing",
         "unit/storage/test_store_servers.py::test_two_that_start_at_once_with_different_steps",
     ),
     14: (
@@ -100,14 +100,12 @@ cycle = "hour"
 
 
 def configure(folder: Path, ahead: int = 10**9) -> Path:
-    """The configuration, and a clock."""
     (folder / "rules.toml").write_text(RULES.format(ahead=ahead))
     set_clock(folder, 0)
     return folder / "rules.toml"
 
 
 def set_time(folder: Path, now_s: float) -> None:
-    """Sets the clock of the service."""
     set_clock(folder, now_s - time.time())
 
 

@@ -38,9 +38,7 @@ class Held(LuaInside):
 
     def __init__(self, sent: list[tuple[str, int]]) -> None:
         super().__init__()
-        self.sent = sent
-        """The rules of messages, and how many calls they had."""
-
+        self.sent = sent  # the rules of messages, and how many calls they had
         self.held: tuple[LuaRule, list[list[Any]]] | None = None
         self.forgotten: Iterable[int] = ()
 

@@ -72,10 +72,7 @@ def lines(key: Key, mark: Mark, rules: Mapping[str, Rule], step: int, now_s: int
 
 
 def name_of(name: bytes) -> str:
-    """Return a name as text.
-
-    Raises NoWayBackError: the table of the original can't hold it.
-    """
+    """Return a name as text. Raises NoWayBackError: the table of the original can't hold it."""
     try:
         text = name.decode()
     except UnicodeDecodeError as error:

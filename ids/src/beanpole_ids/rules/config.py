@@ -157,10 +157,7 @@ def read_http(table: Table, process: int = 0) -> Http | None:
 
 
 def texts(table: Table, key: str, default: Iterable[object]) -> list[str]:
-    """Return a list of strings.
-
-    Raises RuleError: it is none.
-    """
+    """Return a list of strings. Raises RuleError: it is none."""
     found: list[object] = table.take(key, list, [str(each) for each in default])
     if not all(type(each) is str and each for each in found):
         raise RuleError(f"{table.what}: {key} must be a list of strings, not {found!r}")

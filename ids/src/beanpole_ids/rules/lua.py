@@ -122,10 +122,7 @@ class LuaChild:
     """A process that runs rules."""
 
     def __init__(self) -> None:
-        """Start it, which takes it a tenth of a second; messages wait for that.
-
-        Raises OSError: it can't be started.
-        """
+        """Start it, which takes it a tenth of a second; messages wait for that. Raises OSError: it can't be started."""
         self.socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with other:
             for each in (self.socket, other):

@@ -8,7 +8,6 @@ all must be equal: a number that depends on chance or on a variable that keeps i
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Protocol
 
 from beanpole_ids import limits
 from beanpole_ids.errors import NeedRangeError, NoNumberError, RuleCostError, RuleError
@@ -31,18 +30,13 @@ TRIED_SALTS = (b"", b"1", b"10", b"0", b"A")
 """Salts: one that ends like a counter must not make the number of another counter."""
 
 
-class Maker(Protocol):
-    """Makes the numbers of a rule."""
+Maker = Callable[[int, int, int, int, bytes], tuple[list[str], int]]
+"""Makes the numbers of a rule: of `first, left, count, time_s, salt`, `count` numbers and how many counters they took.
 
-    def __call__(self, first: int, left: int, count: int, time_s: int, salt: bytes) -> tuple[list[str], int]:
-        """Return `count` numbers and how many counters they took.
-
-        They are made of the counters from `first` on, of which `left` may be used, at least `count`; show the
-        second `time_s`; and have the salt of the client.
-
-        Raises NeedRangeError: it takes more counters than there are left; RuleFailedError: it can't make a
-        number.
-        """
+They are made of the counters from `first` on, of which `left` may be used, at least `count`; show the second `time_s`;
+and have the salt of the client. Raises NeedRangeError: it takes more counters than there are left; RuleFailedError: it
+can't make a number.
+"""
 
 
 @dataclass(frozen=True, slots=True)

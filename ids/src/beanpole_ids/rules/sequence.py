@@ -112,10 +112,7 @@ class Counter(Hand):
     )  # fmt: skip
 
     def __init__(self, key: Key, counting: Counting, mark: Mark | None, now_s: int) -> None:
-        """Go on from a mark.
-
-        Raises RuleFailedError: the rule has changed, and numbers could repeat.
-        """
+        """Go on from a mark. Raises RuleFailedError: the rule has changed, and numbers could repeat."""
         self.key = key
         self._count(counting)
         self.cycle_s = mark.cycle_s if mark else -1
@@ -204,10 +201,7 @@ class Counter(Hand):
         return time_s
 
     def need(self, count: int) -> None:
-        """Say that callers wait for `count` numbers.
-
-        Raises ExhaustedError: the cycle has not that many left.
-        """
+        """Say that callers wait for `count` numbers. Raises ExhaustedError: the cycle has not that many left."""
         if self.shape.remaining(self.last) < count:
             raise ExhaustedError(self.shape.maximum, self.cycles.end_s(self.time_s))
         self.wanted = max(self.wanted, count)
@@ -306,10 +300,7 @@ class Clock:
         self._anchor_monotonic_s = monotonic_s
 
     def read(self, wall_s: float, monotonic_s: float) -> float:
-        """Return the time to use.
-
-        Raises ClockAheadError: the wall clock has jumped ahead.
-        """
+        """Return the time to use. Raises ClockAheadError: the wall clock has jumped ahead."""
         expected_s = self._anchor_s + (monotonic_s - self._anchor_monotonic_s)
         if wall_s > expected_s + self.ahead_s_max:
             raise ClockAheadError(int(wall_s - expected_s))

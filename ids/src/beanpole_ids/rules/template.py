@@ -107,10 +107,7 @@ class Template:
     """A template that was found to be safe."""
 
     def __init__(self, template: str, cycle: Cycle, maximum: int, alphabet: str, check: str | None) -> None:
-        """Read a template.
-
-        Raises RuleError: it could repeat a number, or can't be read.
-        """
+        """Read a template. Raises RuleError: it could repeat a number, or can't be read."""
         self.cycle = cycle
         self.step = 1  # the distance of two counters
         self.alphabet = alphabet

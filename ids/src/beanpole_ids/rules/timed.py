@@ -41,10 +41,7 @@ class Layout:
     sequence_bits: int
 
     def position(self, now_s: float) -> int:
-        """Return the first position of the unit of a moment.
-
-        Raises ClockBehindError: it is before the epoch.
-        """
+        """Return the first position of the unit of a moment. Raises ClockBehindError: it is before the epoch."""
         position = (int(now_s * 1000) - self.epoch_ms) // self.unit_ms << self.sequence_bits
         if position < 0:
             raise ClockBehindError("clock: it is before the rule's epoch")
@@ -81,10 +78,7 @@ class TimedCounter(Counter):
     __slots__ = ("_now", "layout")
 
     def __init__(self, key: Key, timing: Timing, mark: Mark | None, now_s: float) -> None:
-        """Go on from a mark.
-
-        Raises RuleFailedError: the mark is of another kind of rule.
-        """
+        """Go on from a mark. Raises RuleFailedError: the mark is of another kind of rule."""
         layout = timing.layout
         if mark is not None and mark.kind != layout.kind:
             raise RuleFailedError(
@@ -212,10 +206,7 @@ class Ulid:
 
 
 def check_bits(time_bits: int, node_bits: int, sequence_bits: int, step: int) -> None:
-    """Verify the bits of a Snowflake.
-
-    Raises RuleError: they are too many, or too few for the nodes.
-    """
+    """Verify the bits of a Snowflake. Raises RuleError: they are too many, or too few for the nodes."""
     if time_bits < 1 or node_bits < 0 or sequence_bits < 0 or time_bits + node_bits + sequence_bits > 63:
         raise RuleError("time_bits, node_bits and sequence_bits must be 63 at most together, and none negative")
     if step > 1 << node_bits:

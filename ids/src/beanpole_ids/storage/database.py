@@ -89,10 +89,7 @@ class Database(ABC):
         """Note how many writes of a node are durable beside the database, whose backup will not know it."""
 
     def check(self, *, is_connected: bool) -> None:  # noqa: B027 - only a file can be lost unnoticed
-        """Check that the database is the one that it was.
-
-        Raises DatabaseLostError: it is not.
-        """
+        """Check that the database is the one that it was. Raises DatabaseLostError: it is not."""
 
     @abstractmethod
     def write(self, connection: sa.Connection, table: sa.Table, rows: list[tuple[Any, ...]]) -> None:
@@ -101,12 +98,16 @@ class Database(ABC):
         In the driver's own words: SQLAlchemy would take longer to bind the values than databases to store them.
         """
 
-    @abstractmethod
     def lock(self, connection: sa.Connection, number: int) -> bool:
         """Take a lock; return whether we have it."""
+        return bool(connection.execute(sa.select(self.lock_calls(number)[0])).scalar())
 
-    @abstractmethod
-    def unlock(self, connection: sa.Connection, number: int) -> None: ...
+    def unlock(self, connection: sa.Connection, number: int) -> None:
+        connection.execute(sa.select(self.lock_calls(number)[1]))
+
+    def lock_calls(self, number: int) -> tuple[Any, Any]:
+        """Return the functions of SQL that take a lock and give it back."""
+        raise NotImplementedError
 
     def is_away(self, error: BaseException) -> bool:  # noqa: ARG002 - a file is there or not
         """Return whether a database could not be reached, and might be in a moment."""
@@ -287,15 +288,10 @@ class Mysql(Database):
                 return f"{first} (error {number})"
         return super().sentence(error)
 
-    def _name(self, number: int) -> Any:  # noqa: ANN401 - an expression of SQL
+    def lock_calls(self, number: int) -> tuple[Any, Any]:
         # A name has up to 64 characters, like that of a database.
-        return sa.func.concat(f"beanpole_ids_{number}_", sa.func.sha1(sa.func.database()))
-
-    def lock(self, connection: sa.Connection, number: int) -> bool:
-        return connection.execute(sa.select(sa.func.get_lock(self._name(number), 0))).scalar() == 1
-
-    def unlock(self, connection: sa.Connection, number: int) -> None:
-        connection.execute(sa.select(sa.func.release_lock(self._name(number))))
+        name = sa.func.concat(f"beanpole_ids_{number}_", sa.func.sha1(sa.func.database()))
+        return sa.func.get_lock(name, 0), sa.func.release_lock(name)
 
 
 MYSQL_AWAY = frozenset({1040, 1053, 1152, 1927, 2002, 2003, 2006, 2013, 2055})
@@ -385,14 +381,9 @@ class Postgresql(Database):
         statement = upsert(table, f"SELECT * FROM unnest({arrays})")  # noqa: S608 - ours
         connection.exec_driver_sql(statement, tuple(list(values) for values in zip(*rows, strict=True)))
 
-    def _ours(self, number: int) -> tuple[Any, int]:
-        return sa.func.hashtext(sa.func.concat("beanpole_ids_", sa.func.current_schema())), number
-
-    def lock(self, connection: sa.Connection, number: int) -> bool:
-        return bool(connection.execute(sa.select(sa.func.pg_try_advisory_lock(*self._ours(number)))).scalar())
-
-    def unlock(self, connection: sa.Connection, number: int) -> None:
-        connection.execute(sa.select(sa.func.pg_advisory_unlock(*self._ours(number))))
+    def lock_calls(self, number: int) -> tuple[Any, Any]:
+        ours = sa.func.hashtext(sa.func.concat("beanpole_ids_", sa.func.current_schema()))
+        return sa.func.pg_try_advisory_lock(ours, number), sa.func.pg_advisory_unlock(ours, number)
 
 
 POSTGRESQL_AWAY = ("starting up", "shutting down", "in recovery mode", "too many clients", "terminating connection")

@@ -103,7 +103,6 @@ class Store:
         with self._starting() as connection:
             self._database.make(connection)
             METADATA.create_all(connection)
-            self._add_what_is_new(connection)
             connection.commit()
             self.has_original = table.is_in(connection)
             self._lock_node(connection)
@@ -183,17 +182,6 @@ class Store:
             self._sleep(1 / LOCK_TRIES_PER_S)
         return False
 
-    def _add_what_is_new(self, connection: sa.Connection) -> None:
-        """Add what tables of an older version lack. Its processes go on: the columns have defaults."""
-        for each in (NODES, COUNTERS):
-            found = {column["name"] for column in sa.inspect(connection).get_columns(each.name)}
-            for column in each.columns:
-                if column.name not in found:
-                    definition = sa.schema.CreateColumn(column).compile(dialect=connection.dialect)
-                    connection.exec_driver_sql(f"ALTER TABLE {each.name} ADD COLUMN {definition}")
-        for index in COUNTERS.indexes:
-            index.create(connection, checkfirst=True)
-
     def _is_running(self, connection: sa.Connection, node: int) -> bool:
         """Return whether a process holds the lock of another node, and keeps it for a while."""
         if not self._gets_lock(connection, node, limits.STORE_LOCK_WAIT_S):
@@ -262,8 +250,7 @@ class Store:
                     if self._is_running(connection, node):
                         raise LeaseLostError(f"storage: node {node} runs, and gives numbers: stop it first")
                 for row in connection.execute(sa.select(COUNTERS)):
-                    mark = Mark(row.cycle_s, row.reserved, row.time_s, row.kind)
-                    rows.setdefault(Key(row.rule, row.app), []).append(mark)
+                    rows.setdefault(Key(row.rule, row.app), []).append(mark_of(row))
         self.close()
         return {key: goes_on_from(marks) for key, marks in rows.items()}
 
@@ -293,7 +280,7 @@ class Store:
         own = [row for row in rows if row.node == self.node and row.generation == self.generation] or rows
         # Many counters have the same texts, which then take the memory of one.
         record = sys.intern(merged([row.texts for row in own], [row.texts for row in rows]))
-        return [Mark(row.cycle_s, row.reserved, row.time_s, sys.intern(row.kind), record) for row in own]
+        return [mark_of(row, record) for row in own]
 
     def reserve(self, wanted: Sequence[tuple[Key, Mark]]) -> None:
         """Make ranges durable, all or none; when this returns they are.
@@ -337,25 +324,23 @@ class Store:
         """Assert that no counter would go back."""
         for row in self._database.find(connection, COUNTERS, list(marks), self.node):
             if row.generation == self.generation:
-                key, old = Key(row.rule, row.app), Mark(row.cycle_s, row.reserved, row.time_s, row.kind)
+                key, old = Key(row.rule, row.app), mark_of(row)
                 assert marks[key].may_follow(old), f"the counter {key} would go back from {old} to {marks[key]}"
 
     def _run(self, work: Callable[[sa.Connection], T], *, is_held: bool = True) -> T:
-        """Do work in a transaction of the node's owner; again if the connection was lost since the last one.
+        """Do work in a transaction of the node's owner. `is_held`: no other process can take the node until the commit.
 
-        `is_held`: no other process can take the node until the commit.
-
-        Doing it again is harmless: the same marks are written.
+        It is done again if the connection was lost since the last one. That is harmless: the same marks are written.
         """
         is_new = self._connection is None
         try:
             try:
-                return self._attempt(work, is_held)
+                return self._transact(work, is_held)
             except sa.exc.DBAPIError as error:
                 if is_new or not error.connection_invalidated:
                     raise
                 self._drop()
-                return self._attempt(work, is_held)
+                return self._transact(work, is_held)
         except sa.exc.SQLAlchemyError as error:
             self._drop()
             raise StorageError(f"storage: {self._database.sentence(error)}") from error
@@ -365,13 +350,8 @@ class Store:
             self._drop()
             raise
 
-    def _attempt(self, work: Callable[[sa.Connection], T], is_held: bool) -> T:
-        self._database.check(is_connected=self._connection is not None)
-        done = self._transact(work, is_held)
-        self._database.check(is_connected=True)  # what was committed into a file that is gone was not
-        return done
-
     def _transact(self, work: Callable[[sa.Connection], T], is_held: bool) -> T:
+        self._database.check(is_connected=self._connection is not None)
         connection = self._connection or self._connect()
         with connection.begin():
             # After a lost connection the database may believe for a while that it lives and has our lock. The lock only
@@ -387,7 +367,9 @@ class Store:
                 count = len(connection.execute(sa.select(NODES.c.epoch).where(where)).all())
             if count != 1:
                 raise self._refusal(connection.execute(sa.select(NODES.c.writes).where(ours)).scalar())
-            return work(connection)
+            done = work(connection)
+        self._database.check(is_connected=True)  # what was committed into a file that is gone was not
+        return done
 
     def _refusal(self, writes: int | None) -> StorageError:
         """Return why a transaction is refused; `writes`: what the node's row has, None if the row is not ours."""
@@ -411,6 +393,10 @@ class Store:
         if connection is not None:
             connection.close()
         self._database.close()
+
+
+def mark_of(row: Any, fingerprints: str = "") -> Mark:  # noqa: ANN401 - a row of `COUNTERS`
+    return Mark(row.cycle_s, row.reserved, row.time_s, sys.intern(row.kind), fingerprints)
 
 
 def goes_on_from(marks: list[Mark]) -> Mark:

@@ -52,7 +52,6 @@ class Node:
         self.counter: Counter = rule.counting.counter(KEY, mark, now_s)
 
     def take(self, count: int, now_s: int) -> list[str]:
-        """Numbers of a moment."""
         time_s = self.counter.open(now_s)
         if self.counter.offer()[1] < count:
             self.counter.need(count)

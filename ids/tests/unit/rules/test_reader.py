@@ -438,8 +438,3 @@ def test_file_of_numbers_is_found_from_the_configuration(tmp_path: Path, written
 def test_two_rules_of_one_name_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RuleError, match="two rules"):
         rule(tmp_path, 'template = "{counter:03}"\n[[rule]]\nname = "r"\ntemplate = "{counter:03}"')
-
-
-def test_limits_fit_each_other() -> None:
-    assert limits.BATCH_DEFAULT <= limits.BATCH_MAX
-    assert limits.COUNT_MAX <= limits.BATCH_MAX

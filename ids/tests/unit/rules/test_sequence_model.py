@@ -35,7 +35,6 @@ class Sequence(RowModel):
 
     @property
     def counting(self) -> Counting:
-        """The rule as it is now."""
         return Counting(self.shape, days(self.length_s), self.batch)
 
     def start(self) -> None:

@@ -14,7 +14,7 @@ from beanpole_ids.errors import ClockBehindError, NeedRangeError, RuleError, Rul
 from beanpole_ids.hand import Mark
 from beanpole_ids.rules.rule import Rule, preview
 from beanpole_ids.rules.sequence import Counter, Key
-from beanpole_ids.rules.timed import CROCKFORD, ULID_SEQUENCE_BITS, Timing
+from beanpole_ids.rules.timed import CROCKFORD, Timing
 from tests.unit.counter import next_number
 from tests.unit.test_service import World, settle
 
@@ -150,23 +150,6 @@ def test_before_the_epoch_there_is_no_number(tmp_path: Path) -> None:
         preview(made_by, int(NOW_S))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_clock_that_goes_back_changes_nothing(tmp_path: Path, kind: str) -> None:
-    made_by = read(tmp_path, f'kind = "{kind}"')
-    counter = made_by.counting.counter(KEY, None, NOW_S)
-    seen = []
-    for now_s in (NOW_S, NOW_S - 3600, NOW_S + 1, NOW_S - 1):
-        shown_s = counter.open(now_s)
-        if not counter.available:
-            reserve(counter)
-        numbers, used = made_by.make(*counter.offer(), 1, shown_s, b"")
-        counter.advance(counter.offer()[0], used)
-        seen += numbers
-    order = [int(each) for each in seen] if kind == "snowflake" else seen
-    assert order == sorted(order)
-    assert len(set(order)) == 4
-
-
 def test_restart_after_a_crash_goes_on_above_the_window(tmp_path: Path) -> None:
     """The clock of a machine may be set back while it is off."""
     counting = timing(read(tmp_path, 'kind = "snowflake"\nreserve_s = 2'))
@@ -183,24 +166,6 @@ def test_restart_after_a_crash_goes_on_above_the_window(tmp_path: Path) -> None:
     assert next_number(again) > counter.reserved
     assert counting.layout.moment_ms(again.last) == int(NOW_S * 1000) + 2000
     assert again.reserved == counter.reserved + (100 << counting.layout.sequence_bits)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("pause_s", [0.3, 3])
-def test_crash_after_crash_leads_no_further_ahead(tmp_path: Path, kind: str, pause_s: float) -> None:
-    counting = timing(read(tmp_path, f'kind = "{kind}"'))
-    mark, now_s = None, NOW_S
-    for _ in range(50):
-        counter = counting.counter(KEY, mark, now_s)
-        for _ in range(3):
-            counter.open(now_s)
-            if not counter.available:
-                counter.need(1)
-                reserve(counter)
-            next_number(counter)
-            assert counting.layout.moment_ms(counter.reserved) <= now_s * 1000 + 10_000
-        mark = counter.durable
-        now_s += pause_s
 
 
 def test_more_than_the_bits_have_is_never_given(tmp_path: Path) -> None:
@@ -249,21 +214,6 @@ def test_graceful_restart_is_not_ahead(tmp_path: Path) -> None:
     again.open(NOW_S)
     reserve(again)
     assert counting.layout.moment_ms(next_number(again)) == int(NOW_S * 1000) + 1
-
-
-def test_numbers_run_ahead_of_the_clock_only_so_far(tmp_path: Path) -> None:
-    counting = timing(read(tmp_path, 'kind = "snowflake"\nsequence_bits = 1\nreserve_s = 1'))
-    counter = counting.counter(KEY, None, NOW_S)
-    for _ in range(2000):
-        counter.open(NOW_S)
-        if not counter.available:
-            reserve(counter)
-        next_number(counter)
-    counter.open(NOW_S)
-    with pytest.raises(ClockBehindError, match="too far ahead"):
-        counter.need(1)
-    assert counter.open(NOW_S + 0.002) == int(NOW_S)
-    counter.need(1)
 
 
 def test_idle_time_leaves_the_window_behind(tmp_path: Path) -> None:
@@ -316,8 +266,3 @@ def test_requests(tmp_path: Path) -> None:
         await world.keeper
 
     asyncio.run(story())
-
-
-def test_limits_fit_each_other(tmp_path: Path) -> None:
-    assert 48 + ULID_SEQUENCE_BITS == 63
-    assert timing(read(tmp_path, 'kind = "ulid"\nreserve_s = 3600')).batch < 2**63

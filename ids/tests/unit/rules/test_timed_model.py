@@ -14,9 +14,7 @@ from beanpole_ids.rules.rule import Rule
 from tests.unit.rules.row_model import RowModel
 from tests.unit.rules.test_timed import KEY, NOW_S, read, timing
 
-WINDOW = 40
-"""Positions of a window: few, so that numbers come to its end."""
-
+WINDOW = 40  # positions of a window: few, so that numbers come to its end
 TEXTS = ('kind = "snowflake"\nsequence_bits = 2', 'kind = "uuid7"', 'kind = "ulid"')
 
 

@@ -20,12 +20,8 @@ from tests.databases import Database
 from tests.unit.counter import next_number
 
 KEY = Key(b"order", b"shop")
-PATIENT_S = 60
-"""Seconds that a store waits for a database here, which a busy machine may hold up."""
-
-HASTY_S = 4
-"""The same, where the database does not answer."""
-
+PATIENT_S = 60  # seconds that a store waits for a database here, which a busy machine may hold up
+HASTY_S = 4  # the same, where the database does not answer
 DAY = Cycle("day", 0, zone_named("UTC"))
 ORIGINAL_TABLE = """
 CREATE TABLE counter (node_offset int NOT NULL, counter int NOT NULL, update_time int NOT NULL,
@@ -47,7 +43,6 @@ def hastily(seconds: float) -> None:
 
 @pytest.fixture
 def opened(database: Database) -> Iterator[Open]:
-    """Opens stores, and closes them."""
     with opener(database) as open_store:
         yield open_store
 
@@ -72,7 +67,6 @@ def opener(database: Database) -> Iterator[Open]:
 
 
 def load(store: Store, key: Key = KEY, batch: int = 0) -> Mark | None:
-    """The mark of one counter."""
     return store.load({key: batch}).get(key)
 
 
@@ -347,25 +341,6 @@ def test_other_paths_to_the_same_file_have_the_same_lock(tmp_path: Path) -> None
     with pytest.raises(StartError, match="node 0 is in use"):
         Store(f"sqlite:///{tmp_path}/link/../link/ids.db", 0, 1).open()
     first.close()
-
-
-def test_table_of_an_older_version_gets_its_new_column(opened: Open, database: Database) -> None:
-    store = opened()
-    given = take(counter(store), store, 3)
-    store.close()
-    database.run("ALTER TABLE beanpole_ids_counter DROP COLUMN texts")
-    store = opened()
-    mark = load(store)
-    assert mark
-    assert mark.fingerprints == ""
-    given += take(counter(store), store)
-    assert given == [0, 1, 2, 10]
-    database.run("UPDATE beanpole_ids_counter SET reserved = 99")  # as a process of that version beside ours
-    mark = load(store)
-    assert mark
-    changed = Mark(mark.cycle_s, 120, mark.time_s, mark.kind, "a.6")
-    store.reserve([(KEY, changed)])
-    assert load(store) == changed
 
 
 def test_fingerprints_of_other_nodes_are_known(opened: Open) -> None:

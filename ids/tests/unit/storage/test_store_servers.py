@@ -33,7 +33,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning
 
 @pytest.fixture
 def opened_there(served: Database) -> Iterator[Open]:
-    """Opens stores of a database that has a server, and closes them."""
     with opener(served) as open_store:
         yield open_store
 
