@@ -14,7 +14,7 @@ from beanpole_ids.origin import Origin
 from beanpole_ids.rules.sequence import Key
 from beanpole_ids.storage.threaded import Measured
 from tests.unit.test_cookie import STRANGER, ask
-from tests.unit.test_service import MIDNIGHT_S, World, configure, play, settle, until
+from tests.unit.test_service import MIDNIGHT_S, World, configure, in_a_world, play, settle, until
 
 OTHER_STRANGER = "203.0.113.77"
 
@@ -40,68 +40,61 @@ def number(data: str) -> int:
 # --- Who may make new ones --------------------------------------------------------------------------------------------
 
 
-def test_stranger_makes_no_new_name_without_a_cookie(tmp_path: Path) -> None:
+@in_a_world
+async def test_stranger_makes_no_new_name_without_a_cookie(world: World) -> None:
     """Forged addresses filled the memory for counters, and the database: 100 names a second of each."""
-
-    async def story(world: World) -> None:
-        asked = [await ask(world, app_name=f"n{each}") for each in range(50)]
-        assert {each["code"] for each in asked} == {-6}
-        assert not world.service.counters.loaded
-        assert not world.store.reserves
-        given = await ask(world, app_name="n0", cookie=asked[0]["cookie"])
-        assert given["code"] == 0
-        assert (await ask(world, OTHER_STRANGER, app_name="n0"))["code"] == 0, "the name is in use"
-        assert (await ask(world, OTHER_STRANGER, app_name="n1", cookie=asked[0]["cookie"]))["code"] == -6
-        assert names(world) == {"n0"}
-
-    play(tmp_path, story)
+    asked = [await ask(world, app_name=f"n{each}") for each in range(50)]
+    assert {each["code"] for each in asked} == {-6}
+    assert not world.service.counters.loaded
+    assert not world.store.reserves
+    given = await ask(world, app_name="n0", cookie=asked[0]["cookie"])
+    assert given["code"] == 0
+    assert (await ask(world, OTHER_STRANGER, app_name="n0"))["code"] == 0, "the name is in use"
+    assert (await ask(world, OTHER_STRANGER, app_name="n1", cookie=asked[0]["cookie"]))["code"] == -6
+    assert names(world) == {"n0"}
 
 
-def test_stranger_gets_numbers_of_a_name_that_the_store_has(tmp_path: Path) -> None:
-    async def story(world: World) -> None:
-        world.store.marks = {Key(b"day", b"old"): Mark(MIDNIGHT_S, 9, MIDNIGHT_S, "day UTC")}
-        assert number((await ask(world, app_name="old"))["data"]) == 10
-
-    play(tmp_path, story)
+@in_a_world
+async def test_stranger_gets_numbers_of_a_name_that_the_store_has(world: World) -> None:
+    world.store.marks = {Key(b"day", b"old"): Mark(MIDNIGHT_S, 9, MIDNIGHT_S, "day UTC")}
+    assert number((await ask(world, app_name="old"))["data"]) == 10
 
 
-def test_stranger_in_a_line_with_others(tmp_path: Path) -> None:
+@in_a_world
+async def test_stranger_in_a_line_with_others(world: World) -> None:
     """Whoever is proven makes the name, and all get numbers; who only looks does not wait for ever."""
 
-    async def story(world: World) -> None:
-        def send(source: str, **fields: object) -> None:
-            asked = {"action": "get", "app_name": "new", "rule_name": "day"} | fields
-            world.service.receive(
-                json.dumps(asked).encode(),
-                lambda reply: replies.append((source, reply)),
-                source,
-                is_trusted=source not in {STRANGER, OTHER_STRANGER},
-            )
+    def send(source: str, **fields: object) -> None:
+        asked = {"action": "get", "app_name": "new", "rule_name": "day"} | fields
+        world.service.receive(
+            json.dumps(asked).encode(),
+            lambda reply: replies.append((source, reply)),
+            source,
+            is_trusted=source not in {STRANGER, OTHER_STRANGER},
+        )
 
-        replies: list[tuple[str, bytes]] = []
-        world.store.open.clear()
-        send(STRANGER)
-        send("10.0.0.1", action="monitor")
-        world.store.open.set()
-        await settle()
-        assert [(source, b"not exist" in reply, b"cookie" in reply) for source, reply in replies] == [
-            (STRANGER, False, True),
-            ("10.0.0.1", True, False),
-        ]
-        replies.clear()
-        world.store.open.clear()
-        send(STRANGER)
-        await settle()  # the store is asked for it
-        send("10.0.0.1")
-        send(OTHER_STRANGER)
-        world.store.open.set()
-        await settle()
-        assert Counter(b'"code":0' in reply for _, reply in replies)[True] >= 1
-        assert {source for source, reply in replies if b'"code":0' in reply} >= {"10.0.0.1"}
-        assert len(replies) == 3
-        assert not world.service.waiting.queues
-
-    play(tmp_path, story)
+    replies: list[tuple[str, bytes]] = []
+    world.store.open.clear()
+    send(STRANGER)
+    send("10.0.0.1", action="monitor")
+    world.store.open.set()
+    await settle()
+    assert [(source, b"not exist" in reply, b"cookie" in reply) for source, reply in replies] == [
+        (STRANGER, False, True),
+        ("10.0.0.1", True, False),
+    ]
+    replies.clear()
+    world.store.open.clear()
+    send(STRANGER)
+    await settle()  # the store is asked for it
+    send("10.0.0.1")
+    send(OTHER_STRANGER)
+    world.store.open.set()
+    await settle()
+    assert Counter(b'"code":0' in reply for _, reply in replies)[True] >= 1
+    assert {source for source, reply in replies if b'"code":0' in reply} >= {"10.0.0.1"}
+    assert len(replies) == 3
+    assert not world.service.waiting.queues
 
 
 def test_stranger_takes_no_place_in_a_limit_that_counts_each_name(tmp_path: Path) -> None:
@@ -131,13 +124,10 @@ def test_stranger_takes_no_place_in_a_limit_that_counts_each_name(tmp_path: Path
     play(tmp_path, story, load(tmp_path / "flake.toml"))
 
 
-def test_http_needs_no_cookie(tmp_path: Path) -> None:
+@in_a_world
+async def test_http_needs_no_cookie(world: World) -> None:
     """A connection proves its address; `receive` takes it for trusted."""
-
-    async def story(world: World) -> None:
-        assert (await world.ask(STRANGER, app_name="new"))["code"] == 0
-
-    play(tmp_path, story)
+    assert (await world.ask(STRANGER, app_name="new"))["code"] == 0
 
 
 # --- What gives way ---------------------------------------------------------------------------------------------------
@@ -217,22 +207,20 @@ def test_counters_change_while_the_oldest_are_looked_for(tmp_path: Path) -> None
     play(tmp_path, wanted)
 
 
-def test_health_warns_when_there_is_no_room(tmp_path: Path) -> None:
-    async def story(world: World) -> None:
-        health = Health(world.service, Measured(world.store, lambda: world.seconds))
-        world.service.counters.most = 2
-        await given_to(world, "a")
-        assert health.warnings() == []
-        await given_to(world, "b")
-        (full,) = health.warnings()
-        assert "it has room for 2 counters, and has as many" in full
-        world.now_s += limits.THRASH_S
-        await given_to(world, "c")
-        assert health.warnings() == [full], "what made room had not been used for a minute"
-        await given_to(world, "d")
-        await given_to(world, "e")
-        assert health.warnings()[1].startswith("memory: more than 2 counters are in use")
-        world.seconds += limits.THRASH_S
-        assert health.warnings() == [full]
-
-    play(tmp_path, story)
+@in_a_world
+async def test_health_warns_when_there_is_no_room(world: World) -> None:
+    health = Health(world.service, Measured(world.store, lambda: world.seconds))
+    world.service.counters.most = 2
+    await given_to(world, "a")
+    assert health.warnings() == []
+    await given_to(world, "b")
+    (full,) = health.warnings()
+    assert "it has room for 2 counters, and has as many" in full
+    world.now_s += limits.THRASH_S
+    await given_to(world, "c")
+    assert health.warnings() == [full], "what made room had not been used for a minute"
+    await given_to(world, "d")
+    await given_to(world, "e")
+    assert health.warnings()[1].startswith("memory: more than 2 counters are in use")
+    world.seconds += limits.THRASH_S
+    assert health.warnings() == [full]

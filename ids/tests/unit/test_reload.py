@@ -13,7 +13,7 @@ from beanpole_ids.errors import RuleError
 from beanpole_ids.rules.config import Config
 from beanpole_ids.rules.rule import cases, check_different
 from beanpole_ids.rules.sequence import Key
-from tests.unit.test_service import World, play, settle
+from tests.unit.test_service import World, in_a_world, play, settle
 
 CODE = (
     "function min_counter() return 0 end function max_counter() return 99 end function reset_seconds() return 0 end "
@@ -122,41 +122,35 @@ def test_counters_are_checked_some_at_a_time(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
-def test_counter_that_is_used_during_a_reload_is_checked_again(tmp_path: Path) -> None:
+@in_a_world
+async def test_counter_that_is_used_during_a_reload_is_checked_again(world: World, tmp_path: Path) -> None:
     """It was checked before it had a number, and got one of the old text: the new text could make it again."""
-
-    async def story(world: World) -> None:
-        config = read(tmp_path, rule("a", PLAIN) + rule("b", PLAIN))
-        await world.service.reload(config)
-        for number in range(3 * limits.RELOAD_TURN):
-            key = Key(b"a", b"%d" % number)
-            world.service.counters.loaded[key] = config.rules["a"].counting.counter(key, None, 0)
-        other = 'template = "{counter:06}"\nalphabet = "01234567"'
-        task = asyncio.create_task(world.service.reload(read(tmp_path, rule("a", PLAIN) + rule("b", other))))
-        await asyncio.sleep(0)
-        world.send(rule_name="b")
-        with pytest.raises(RuleError, match="'b': its text"):
-            await task
-        await settle()
-        assert [each["data"] for each in world.replies] == ["000000"]
-        assert (await world.ask(rule_name="b"))["data"] == "000001", "nothing has changed"
-        assert world.service.config is config
-
-    play(tmp_path, story)
+    config = read(tmp_path, rule("a", PLAIN) + rule("b", PLAIN))
+    await world.service.reload(config)
+    for number in range(3 * limits.RELOAD_TURN):
+        key = Key(b"a", b"%d" % number)
+        world.service.counters.loaded[key] = config.rules["a"].counting.counter(key, None, 0)
+    other = 'template = "{counter:06}"\nalphabet = "01234567"'
+    task = asyncio.create_task(world.service.reload(read(tmp_path, rule("a", PLAIN) + rule("b", other))))
+    await asyncio.sleep(0)
+    world.send(rule_name="b")
+    with pytest.raises(RuleError, match="'b': its text"):
+        await task
+    await settle()
+    assert [each["data"] for each in world.replies] == ["000000"]
+    assert (await world.ask(rule_name="b"))["data"] == "000001", "nothing has changed"
+    assert world.service.config is config
 
 
-def test_range_that_comes_after_a_reload_says_the_new_text(tmp_path: Path) -> None:
+@in_a_world
+async def test_range_that_comes_after_a_reload_says_the_new_text(world: World, tmp_path: Path) -> None:
     """A counter that nobody uses follows its rule at the next request, even after several reloads."""
-
-    async def story(world: World) -> None:
-        await world.service.reload(read(tmp_path, rule("a", PLAIN)))
-        assert (await world.ask(rule_name="a"))["data"] == "000000"
-        for text in ('template = "X{counter:06}"', 'template = "XY{counter:06}"', 'template = "XYZ{counter:06}"'):
-            await world.service.reload(read(tmp_path, rule("a", text)))
-        assert (await world.ask(rule_name="a"))["data"] == "XYZ000001"
-        records = {mark.fingerprints for mark in world.store.marks.values()}
-        assert [len(each.split()) for each in records] == [2], "the two that made numbers"
-        with pytest.raises(RuleError, match="'a': its text"):
-            await world.service.reload(read(tmp_path, rule("a", 'template = "A{counter:08}"')))
-
-    play(tmp_path, story)
+    await world.service.reload(read(tmp_path, rule("a", PLAIN)))
+    assert (await world.ask(rule_name="a"))["data"] == "000000"
+    for text in ('template = "X{counter:06}"', 'template = "XY{counter:06}"', 'template = "XYZ{counter:06}"'):
+        await world.service.reload(read(tmp_path, rule("a", text)))
+    assert (await world.ask(rule_name="a"))["data"] == "XYZ000001"
+    records = {mark.fingerprints for mark in world.store.marks.values()}
+    assert [len(each.split()) for each in records] == [2], "the two that made numbers"
+    with pytest.raises(RuleError, match="'a': its text"):
+        await world.service.reload(read(tmp_path, rule("a", 'template = "A{counter:08}"')))

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +206,22 @@ def play(folder: Path, story: Story, config: Config | None = None) -> None:
         world.service.texts.close()
 
     asyncio.run(main())
+
+
+def in_a_world(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Makes a test of a coroutine, which gets a world of its own besides its fixtures."""
+    wanted = [each for name, each in signature(test).parameters.items() if name not in {"world", "tmp_path"}]
+    has_path = "tmp_path" in signature(test).parameters
+
+    def run(tmp_path: Path, **fixtures: object) -> None:
+        more = fixtures | ({"tmp_path": tmp_path} if has_path else {})
+        play(tmp_path, lambda world: test(world, **more))
+
+    run.__name__, run.__doc__ = test.__name__, test.__doc__
+    path = Parameter("tmp_path", Parameter.KEYWORD_ONLY)
+    keywords = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in wanted]
+    run.__signature__ = Signature([path, *keywords])  # type: ignore[attr-defined]
+    return run
 
 
 def test_no_number_before_its_range_is_durable(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from beanpole_ids.hand import Mark
 from beanpole_ids.rules.fingerprint import Fingerprint, followed, merged, zone_shape
 from beanpole_ids.rules.rule import Rule
 from beanpole_ids.rules.sequence import Counter, Key
-from tests.unit.test_service import World, play
+from tests.unit.test_service import World, in_a_world
 
 KEY = Key(b"r", b"a")
 DAY = 'template = "{year:02}{month:02}{day:02}{counter:06}"\ncycle = "day"'
@@ -245,49 +245,41 @@ async def reload(world: World, folder: Path, **rules: str) -> None:
 
 @pytest.mark.parametrize("other", ['kind = "snowflake"\nsequence_bits = 10', PLAIN, 'kind = "uuid7"'])
 @pytest.mark.parametrize("names", ["xs", "sx"])
-def test_reload_that_is_refused_changes_nothing(tmp_path: Path, other: str, names: str) -> None:
+@in_a_world
+async def test_reload_that_is_refused_changes_nothing(world: World, tmp_path: Path, other: str, names: str) -> None:
     """A rule that was away for one reload came back as another: half of the reload was done, and it ended nowhere."""
-
-    async def story(world: World) -> None:
-        await reload(world, tmp_path, x=DAY, s='kind = "snowflake"')
-        for name in names:
-            await world.ask(rule_name=name)
-        await reload(world, tmp_path, x=DAY)
-        config, reader = world.service.config, world.service.reader
-        with pytest.raises(RuleError, match="'s': its kind has changed"):
-            await reload(world, tmp_path, x='template = "N{counter:06}"', s=other)
-        assert (world.service.config, world.service.reader) == (config, reader)
-        assert (await world.ask(rule_name="x"))["data"].endswith("000001")
-
-    play(tmp_path, story)
+    await reload(world, tmp_path, x=DAY, s='kind = "snowflake"')
+    for name in names:
+        await world.ask(rule_name=name)
+    await reload(world, tmp_path, x=DAY)
+    config, reader = world.service.config, world.service.reader
+    with pytest.raises(RuleError, match="'s': its kind has changed"):
+        await reload(world, tmp_path, x='template = "N{counter:06}"', s=other)
+    assert (world.service.config, world.service.reader) == (config, reader)
+    assert (await world.ask(rule_name="x"))["data"].endswith("000001")
 
 
-def test_start_with_a_changed_rule_refuses_its_numbers_and_no_others(tmp_path: Path) -> None:
-    async def story(world: World) -> None:
-        await reload(world, tmp_path, x=DAY, y=DAY)
-        for name in ("x", "y"):
-            await world.ask(rule_name=name)
-        world.service.counters.loaded.clear()  # as a crash does
-        await reload(world, tmp_path, x=DAY + SHANGHAI, y=DAY)
-        reply = await world.ask(rule_name="x")
-        assert (reply["code"], reply["message"][:27]) == (-1, "system error: its text, cyc")
-        assert (await world.ask(rule_name="x", app_name="new"))["code"] == 0, "a name that has no numbers yet"
-        assert (await world.ask(rule_name="y"))["code"] == 0
-
-    play(tmp_path, story)
+@in_a_world
+async def test_start_with_a_changed_rule_refuses_its_numbers_and_no_others(world: World, tmp_path: Path) -> None:
+    await reload(world, tmp_path, x=DAY, y=DAY)
+    for name in ("x", "y"):
+        await world.ask(rule_name=name)
+    world.service.counters.loaded.clear()  # as a crash does
+    await reload(world, tmp_path, x=DAY + SHANGHAI, y=DAY)
+    reply = await world.ask(rule_name="x")
+    assert (reply["code"], reply["message"][:27]) == (-1, "system error: its text, cyc")
+    assert (await world.ask(rule_name="x", app_name="new"))["code"] == 0, "a name that has no numbers yet"
+    assert (await world.ask(rule_name="y"))["code"] == 0
 
 
-def test_reload_while_the_store_fails(tmp_path: Path) -> None:
+@in_a_world
+async def test_reload_while_the_store_fails(world: World, tmp_path: Path) -> None:
     """Nobody knows what a range that failed has made durable."""
-
-    async def story(world: World) -> None:
+    await reload(world, tmp_path, x=PLAIN)
+    assert (await world.ask(rule_name="x"))["data"] == "000000"
+    await reload(world, tmp_path, x='template = "N{counter:06}"')
+    world.store.error = StorageError("storage: gone")
+    assert (await world.ask(rule_name="x"))["code"] == -3
+    with pytest.raises(RuleError, match="'x': its text"):
         await reload(world, tmp_path, x=PLAIN)
-        assert (await world.ask(rule_name="x"))["data"] == "000000"
-        await reload(world, tmp_path, x='template = "N{counter:06}"')
-        world.store.error = StorageError("storage: gone")
-        assert (await world.ask(rule_name="x"))["code"] == -3
-        with pytest.raises(RuleError, match="'x': its text"):
-            await reload(world, tmp_path, x=PLAIN)
-        world.store.error = None
-
-    play(tmp_path, story)
+    world.store.error = None
