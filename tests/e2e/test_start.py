@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import beanpole
-from tests.e2e.process import Outcome, healthy, serving, start_in_vain, wait_until
+from tests.e2e.process import Outcome, serving, start_in_vain, wait_until
 from tests.servers import HOST, free_port
 
 USAGE, UNKNOWN_USER, CANNOT_LISTEN = 5, 33, 111
@@ -81,6 +81,7 @@ CONFIG_MISTAKES = [
     ("user = 5", ["user"]),
     ("ready-file = 5", ["ready-file"]),
     ("body-bytes-max = 'big'", ["body-bytes-max", "big"]),
+    ("verbose = true", ["verbose must be a whole number, not true (see beanpole serve --help)"]),
 ]
 
 
@@ -96,13 +97,6 @@ def test_mistake_in_the_environment_is_one_clear_line() -> None:
     outcome = start_in_vain(env={"BEANPOLE_BODY_BYTES_MAX": "big"})
     assert is_one_clear_line(outcome, "body-bytes-max", "big"), outcome
     assert outcome.code == USAGE
-
-
-def test_port_that_is_taken_is_one_clear_line() -> None:
-    with healthy() as process:
-        outcome = start_in_vain("-l", HOST, "-p", str(process.port), listen=False)
-        assert outcome.code == CANNOT_LISTEN
-        assert is_one_clear_line(outcome, HOST, str(process.port), "in use"), outcome
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])

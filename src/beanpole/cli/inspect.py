@@ -16,7 +16,7 @@ from beanpole.cli.quantities import Duration
 from beanpole.cli.wrapping import wrapped
 from beanpole.client import Client, Explanation, Job, SessionInfo, StatsJob, StatsTube
 from beanpole.errors import ExitCode, NotFoundError
-from beanpole.operations.listing import Facts, need, reasons_of
+from beanpole.operations.listing import need, reasons_of
 from beanpole.operations.plan import run
 from beanpole.server.logs import visible
 
@@ -111,8 +111,8 @@ def show(
 
 
 def said_of(client: Client[bytes], id: int) -> dict[str, str]:
-    facts = run(client, reasons_of([id])).get(id, Facts())
-    return {word: text for word, text in (("died", facts.died), ("failed", facts.failed)) if text}
+    reasons = run(client, reasons_of([id])).get(id, {})
+    return {word: reasons[word].text for word in ("died", "failed") if word in reasons and reasons[word].text}
 
 
 @verb("stats")

@@ -115,8 +115,7 @@ def with_that_reason(client: Client[bytes], tube: str, wanted: Filter) -> Iterat
     """Return the jobs of a tube whose reason has a text, some at a time. Raises Failure: there is no such tube."""
     with missing(f"there is no tube {tube}"):
         run(client, count_of(tube, wanted.states))
-    for page in walk(client, jobs_of(tube, wanted)):
-        yield page.jobs
+    yield from walk(client, jobs_of(tube, wanted))
 
 
 @verb("kick")

@@ -1,6 +1,6 @@
 """``beanpole list``: the jobs of a tube."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,9 +10,10 @@ from beanpole.cli.common import COUNT, ID, TUBE, Output, Server, body_fields, ce
 from beanpole.cli.errors import Failure, missing, note
 from beanpole.cli.options import REASON, scan_options
 from beanpole.client import Client, JobInfo
+from beanpole.client.explanation import death
 from beanpole.client.extensions import ID_MAX, STATES
 from beanpole.errors import ExitCode
-from beanpole.operations.listing import Facts, Filter, Missed, Page, count_of, jobs_of
+from beanpole.operations.listing import Filter, Missed, count_of, jobs_of
 from beanpole.operations.plan import run, walk
 
 COLUMNS = ("id", "state", "pri", "age", "left", "ttr", "reserves", "timeouts", "key", "why")
@@ -28,7 +29,7 @@ def place_of(wanted: Filter, first: int | None, last: int | None, id_count_max: 
     return replace(wanted, after=max(wanted.after, (first or 1) - 1), last=last or ID_MAX, scan_ids=id_count_max)
 
 
-def listed(client: Client[bytes], tube: str, wanted: Filter, **more: Any) -> Iterator[Page]:
+def listed(client: Client[bytes], tube: str, wanted: Filter, **more: Any) -> Iterator[Sequence[JobInfo]]:
     """Return the jobs of a tube, some at a time; say it if some were not found.
 
     Raises Failure: there is no such tube, or, behind the last of them, some were not found.
@@ -89,10 +90,8 @@ def list(  # noqa: A001 - the word for it
 
     def rows() -> Iterator[dict[str, object]]:
         try:
-            for page in listed(server.client(), tube, wanted, bodies=size, with_facts=True):
-                for job in page.jobs:
-                    if (facts := page.facts.get(job.id)) is not None:  # else it is gone
-                        yield shape(job, facts, bodies=bodies)
+            for page in listed(server.client(), tube, wanted, bodies=size, with_fields=True):
+                yield from (shape(job, bodies=bodies) for job in page)
         except Failure as failure:
             if failure.exit_code != ExitCode.FAILED:
                 raise
@@ -106,18 +105,24 @@ def list(  # noqa: A001 - the word for it
     return ExitCode.FAILED if failures else ExitCode.OK
 
 
-def row_of(job: JobInfo, facts: Facts, *, bodies: bool) -> dict[str, object]:
-    shown = job.as_dict() | {"key": job.key or "", "left": facts.left, "death": facts.died, "failed": facts.failed}
-    return shown | {"why": shortened(first_line(facts.reason)), "body": preview(job.body) if bodies else ""}
+def row_of(job: JobInfo, *, bodies: bool) -> dict[str, object]:
+    failed, died = job.reason or "", death_of(job)
+    shown = job.as_dict() | {"key": job.key or "", "left": int(job.left or 0), "death": died, "failed": failed}
+    return shown | {"why": shortened(first_line(failed or died)), "body": preview(job.body) if bodies else ""}
 
 
-def record_of(job: JobInfo, facts: Facts, *, bodies: bool) -> dict[str, object]:
+def record_of(job: JobInfo, *, bodies: bool) -> dict[str, object]:
     """Return what is known of a job, with its body if that was asked for."""
     known = {
         name: value for name, value in job.as_dict().items() if value is not None and name not in {"body", "reason"}
     }
-    said = {name: text for name, text in (("death", facts.died), ("failed", facts.failed)) if text}
-    return known | {"left": facts.left} | said | (body_fields(job.body) if bodies else {})
+    said = {name: text for name, text in (("death", death_of(job)), ("failed", job.reason)) if text}
+    return known | {"left": int(job.left or 0)} | said | (body_fields(job.body) if bodies else {})
+
+
+def death_of(job: JobInfo) -> str:
+    """Return where and how a job died, in a sentence; empty: it has not."""
+    return "" if job.died is None else death(job.origin or job.tube, job.tried or 0, job.why or "")
 
 
 def preview(body: bytes) -> str:

@@ -14,7 +14,6 @@ a line is for people::
 
 import difflib
 import sys
-from collections.abc import Mapping
 from typing import IO, Any
 
 import click
@@ -22,9 +21,11 @@ import click
 from beanpole.cli.common import EXIT_CODES, TUBE, Output, Server, Tube, verb
 from beanpole.cli.errors import Failure, missing, note, reporting
 from beanpole.cli.wrapping import SETTINGS
-from beanpole.client import Client, Rules
+from beanpole.client import Rules
 from beanpole.client.ruling import pattern_bytes
-from beanpole.errors import ArgumentError, ExitCode, NotFoundError, RulesError, UnsupportedError
+from beanpole.errors import ArgumentError, ExitCode, NotFoundError, RulesError
+from beanpole.operations.listing import need
+from beanpole.operations.plan import run
 from beanpole.protocol.rules import RULES, parse
 
 
@@ -152,7 +153,8 @@ def apply(server: Server, out: Output, file: IO[str], *, dry_run: bool, prune: b
     """
     wanted = read(file)
     client = server.client()
-    check(client, wanted)
+    names = {line.partition(":")[0] for text in wanted.values() for line in text.splitlines()}
+    run(client, need("set-rules", "list-rules", "drop-rules", *(f"rule.{name}" for name in sorted(names))))
     there = {each.pattern: each.text for each in client.list_rules()}
     patterns = [pattern for pattern, text in wanted.items() if there.get(pattern) != text]
     patterns += sorted(there.keys() - wanted.keys()) if prune else []
@@ -223,15 +225,6 @@ def canonical(file: IO[str], first: int, lines: list[str]) -> str:
 
 def wrong(file: IO[str], number: int, why: str) -> Failure:
     return Failure(f"{file.name}:{number}: {why}; nothing was changed", ExitCode.USAGE)
-
-
-def check(client: Client[bytes], wanted: Mapping[str, str]) -> None:
-    """Raises UnsupportedError if the server lacks a command or a rule that is wanted."""
-    features = client.features()
-    names = {line.partition(":")[0] for text in wanted.values() for line in text.splitlines()}
-    for each in ("set-rules", "list-rules", "drop-rules", *(f"rule.{name}" for name in sorted(names))):
-        if each not in features:
-            raise UnsupportedError(each)
 
 
 # --- Showing ----------------------------------------------------------------------------------------------------------

@@ -82,13 +82,11 @@ def export(
         total = run(client, count_of(tube, wanted.states))
     try:
         with progress("Exporting", total) as advance:
-            for page in listed(client, tube, wanted, with_facts=True):
-                jobs = run(client, with_bodies(page.jobs, sys.maxsize))
-                left = {id: facts.left for id, facts in page.facts.items()}  # none of jobs that are gone
-                lines = [line_of(job, job.body, job.state, left[job.id]) for job in jobs if job.id in left]
-                write_all(file, b"".join(lines))
-                count += len(lines)
-                advance(len(page.jobs))
+            for page in listed(client, tube, wanted, with_fields=True):
+                jobs = run(client, with_bodies(page, sys.maxsize))
+                write_all(file, b"".join(line_of(job, job.body, job.state, job.left or 0) for job in jobs))
+                count += len(jobs)
+                advance(len(page))
     finally:
         file.flush()
     report_exported(tube, count)

@@ -230,7 +230,7 @@ def one_by_one(
             most = None if count is None else count - progress.done
             wanted = Filter((state,), most, reason=reason, is_dead=do == "redrive")
             for page in walk(client, jobs_of(tube, wanted)):
-                outcomes = run(client, act(given, page.jobs))
+                outcomes = run(client, act(given, page))
                 progress.add(sum(each.is_done for each in outcomes))
                 refused = next((each for each in outcomes if not each.is_done and each.state is None), None)
                 if refused is not None:
@@ -284,7 +284,7 @@ def redrive_all(
 def first_dead(client: Client[bytes], tube: str, state: str) -> JobInfo | None:
     """Return the dead job with the smallest id, at which a server stops if it can't be moved."""
     found = walk(client, jobs_of(tube, Filter((state,), 1, is_dead=True)))
-    return next((job for page in found for job in page.jobs), None)
+    return next((job for page in found for job in page), None)
 
 
 # --- Clear ------------------------------------------------------------------------------------------------------------

@@ -6,12 +6,11 @@ put together.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import methodcaller
 
-from beanpole.client import JobInfo, StatsJob
-from beanpole.client.explanation import death
+from beanpole.client import JobInfo, Reason, StatsJob
 from beanpole.client.extensions import ID_MAX, RESTING, STATES
 from beanpole.client.fallback import info_of
 from beanpole.client.session import DEFAULT_TUBE
@@ -48,7 +47,7 @@ class Filter:
     """What stands in the key, or in the first SEARCH_BYTES of the body."""
 
     reason: str = ""
-    """What stands in the reason for which a job failed or died."""
+    """What stands in what the worker said that failed last, or else in the server's word for the death."""
 
     is_dead: bool = False
     """Only those that have died."""
@@ -65,44 +64,11 @@ class Filter:
         return not (self.text or self.reason or self.is_dead)
 
     def fits(self, job: JobInfo) -> bool:
-        """Whether a job has its place, is dead and has the text, as far as that is asked for."""
+        """Whether a job has its place, is dead and has the texts, as far as that is asked for."""
         has_text = self.text in (job.key or "") or self.text.encode("utf-8", "surrogateescape") in job.body
-        return self.after < job.id <= self.last and has_text and (job.died is not None or not self.is_dead)
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What a list does not say of a job."""
-
-    left: float = 0
-    """Seconds of a delay or a time to run."""
-
-    died: str = ""
-    """Where it died and how, in a sentence."""
-
-    failed: str = ""
-    """What the worker said that failed last."""
-
-    why: str = ""
-    """How it died, in the server's word."""
-
-    @property
-    def reason(self) -> str:
-        """What the worker said last, or else how the job died."""
-        return self.failed or self.died
-
-    def has_reason(self, text: str) -> bool:
-        """Whether what the worker said last, or else the server's word for the death, has a text in it."""
-        return text in (self.failed or self.why)
-
-
-@dataclass(slots=True)
-class Page:
-    """Some of the jobs."""
-
-    jobs: list[JobInfo]
-    facts: Mapping[int, Facts] = field(default_factory=dict)
-    """By id, if they were asked for."""
+        has_reason = self.reason in (job.reason or job.why or "")
+        is_there = self.after < job.id <= self.last
+        return is_there and has_text and has_reason and (job.died is not None or not self.is_dead)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +102,11 @@ def count_of(tube: str, states: Collection[str]) -> Plan[int]:
 # --- Lists ------------------------------------------------------------------------------------------------------------
 
 
-def jobs_of(tube: str, wanted: Filter, *, bodies: int = 0, with_facts: bool = False) -> Walk[Page, Missed]:
-    """List jobs, state by state and by their ids, with so many bytes of their bodies and all that is known of them.
+def jobs_of(tube: str, wanted: Filter, *, bodies: int = 0, with_fields: bool = False) -> Walk[list[JobInfo], Missed]:
+    """List jobs, state by state and by their ids, some at a time.
 
-    Return what was missed: where ids are looked at, not all may be found.
+    They have so many bytes of their bodies, and with their fields what is left of a delay or a time to run, and why
+    they failed, if the server knows that. Return what was missed: where ids are looked at, not all may be found.
     """
     if wanted.reason or wanted.is_dead:
         yield from need("list-jobs.fields")
@@ -147,21 +114,21 @@ def jobs_of(tube: str, wanted: Filter, *, bodies: int = 0, with_facts: bool = Fa
     size = max(bodies, SEARCH_BYTES if wanted.text else 0)
     if "list-jobs" in features or wanted.after or wanted.last < ID_MAX or wanted.in_order:
         for state in wanted.states:
-            yield from listed(tube, state, wanted, size, with_facts=with_facts)
+            yield from listed(tube, state, wanted, size, with_fields=with_fields)
         return Missed()
     found, missed = yield from search(tube, wanted.states, wanted.scan_ids)
     for state in wanted.states:
         left = wanted.limit
         for piece in pieces([info_of(job) for job in found if job.state == state]):
-            page = yield from fitting(piece, wanted, left, size, with_facts=with_facts)
-            left = None if left is None else left - len(page.jobs)
+            page = yield from fitting(piece, wanted, left, size, with_fields=with_fields)
+            left = None if left is None else left - len(page)
             yield page
             if left == 0:
                 break
     return missed
 
 
-def listed(tube: str, state: str, wanted: Filter, bodies: int, *, with_facts: bool) -> Walk[Page, None]:
+def listed(tube: str, state: str, wanted: Filter, bodies: int, *, with_fields: bool) -> Walk[list[JobInfo], None]:
     """List the jobs of one state, page by page."""
     features = yield from ask(lambda client: client.features())
     lists_bodies = wanted.in_order or "list-jobs.bodies" in features
@@ -170,28 +137,39 @@ def listed(tube: str, state: str, wanted: Filter, bodies: int, *, with_facts: bo
     while left != 0:
         most = min(left, FRAMES_MAX) if wanted.is_plain and left is not None else FRAMES_MAX
         size = (bodies or None) if lists_bodies else None
-        fields = FIELDS if "list-jobs.fields" in features and (with_facts or wanted.reason) else ()
+        fields = FIELDS if "list-jobs.fields" in features and (with_fields or wanted.reason) else ()
         given = {"after": at, "bodies": size, "order": order, "fields": fields}
         found = yield from ask(methodcaller("list_jobs", tube, state, most, **given))
-        page = yield from fitting(found.jobs, wanted, left, 0 if lists_bodies else bodies, with_facts=with_facts)
-        left = None if left is None else left - len(page.jobs)
+        page = yield from fitting(found.jobs, wanted, left, 0 if lists_bodies else bodies, with_fields=with_fields)
+        left = None if left is None else left - len(page)
         yield page
         if order or found.next is None or found.next >= wanted.last:
             return
         at = found.next
 
 
-def fitting(jobs: Sequence[JobInfo], wanted: Filter, limit: int | None, bodies: int, *, with_facts: bool) -> Plan[Page]:
+def fitting(
+    jobs: Sequence[JobInfo], wanted: Filter, limit: int | None, bodies: int, *, with_fields: bool
+) -> Plan[list[JobInfo]]:
     """Choose the jobs that are wanted, up to a limit; bodies that are still to be read are asked for."""
     if bodies:
         jobs = yield from with_bodies(jobs, bodies)
-    chosen = [job for job in jobs if wanted.fits(job)]
-    if not wanted.reason:
-        chosen = chosen[:limit]
-        return Page(chosen, (yield from facts_of(chosen)) if with_facts else {})
-    facts = yield from facts_of(chosen)
-    chosen = [job for job in chosen if job.id in facts and facts[job.id].has_reason(wanted.reason)][:limit]
-    return Page(chosen, facts)
+    chosen = [job for job in jobs if wanted.fits(job)][:limit]
+    return (yield from with_left(chosen)) if with_fields else chosen
+
+
+def with_left(jobs: Sequence[JobInfo]) -> Plan[list[JobInfo]]:
+    """Add what is left of delays and times to run, where the list has not said it; jobs that are gone are left out."""
+    if "list-jobs.fields" in (yield from ask(lambda client: client.features())):
+        return list(jobs)
+    found = {job.id: job for job in jobs}
+    for piece in pieces([job.id for job in jobs if job.state in ("delayed", "reserved")]):
+        for id, stats in (yield from together(piece, lambda line, id: line.stats_job(id))):
+            if isinstance(stats.error, NotFoundError):
+                del found[id]
+            else:
+                found[id] = replace(found[id], left=stats.result().time_left)
+    return list(found.values())
 
 
 def with_bodies(jobs: Sequence[JobInfo], bodies: int) -> Plan[list[JobInfo]]:
@@ -223,48 +201,28 @@ def peek(tube: str, state: str) -> Plan[list[JobInfo]]:
     return [replace(info_of(stats), body=body.body, size=len(body.body))]
 
 
-def facts_of(jobs: Sequence[JobInfo]) -> Plan[dict[int, Facts]]:
-    """Find out what is known of the jobs of a list; those that are gone are left out.
-
-    A server that lists fields has said it with each job; another one knows no reasons.
-    """
-    features = yield from ask(lambda client: client.features())
-    if "list-jobs.fields" in features:
-        return {job.id: Facts(int(job.left or 0), death_of(job), job.reason or "", job.why or "") for job in jobs}
-    facts = {job.id: Facts() for job in jobs}
-    for piece in pieces([job.id for job in jobs if job.state in ("delayed", "reserved")]):
-        for id, stats in (yield from together(piece, lambda line, id: line.stats_job(id))):
-            if isinstance(stats.error, NotFoundError):
-                del facts[id]
-            else:
-                facts[id] = Facts(stats.result().time_left)
-    return facts
-
-
-def death_of(job: JobInfo) -> str:
-    """Return where and how a job of a list died, in a sentence; empty: it has not."""
-    return "" if job.died is None else death(job.origin or job.tube, job.tried or 0, job.why or "")
-
-
-def reasons_of(ids: Sequence[int]) -> Plan[dict[int, Facts]]:
-    """Find out why jobs have failed of which only the ids are known; those that are gone are left out."""
-    found: dict[int, Facts] = {}
+def reasons_of(ids: Sequence[int]) -> Plan[dict[int, dict[str, Reason]]]:
+    """Find out why jobs have failed of which only the ids are known, by words; those that are gone are left out."""
+    found: dict[int, dict[str, Reason]] = {}
     features = yield from ask(lambda client: client.features())
     for piece in pieces(list(ids) if "explain" in features else []):
         for id, result in (yield from together(piece, lambda line, id: line.explain(id))):
             if not isinstance(result.error, NotFoundError):
-                reasons = {each.word: each for each in result.result().reasons}
-                died, failed = reasons.get("died"), reasons.get("failed")
-                why = died.facts.get("why", "") if died else ""
-                found[id] = Facts(0, died.text if died else "", failed.text if failed else "", why)
+                found[id] = {each.word: each for each in result.result().reasons}
     return found
 
 
 def with_reason(ids: Sequence[int], reason: str) -> Plan[list[int]]:
     """Leave out those of some jobs that are there and whose reason lacks a text."""
     yield from need("explain")
-    facts = yield from reasons_of(ids)
-    return [id for id in ids if id not in facts or facts[id].has_reason(reason)]
+    found = yield from reasons_of(ids)
+    return [id for id in ids if id not in found or reason in reason_text(found[id])]
+
+
+def reason_text(reasons: Mapping[str, Reason]) -> str:
+    """Return what the worker said that failed last, or else the server's word for the death."""
+    failed, died = reasons.get("failed"), reasons.get("died")
+    return (failed.text if failed else "") or (str(died.facts.get("why", "")) if died else "")
 
 
 # --- By ids -----------------------------------------------------------------------------------------------------------

@@ -54,9 +54,3 @@ def test_flags_that_need_a_data_directory_are_told(tmp_path: Path) -> None:
         assert "without -b" not in process.messages
     with serving() as process:
         assert "without -b" not in process.messages
-
-
-def test_wrong_type_in_the_file_is_told_in_the_files_words(tmp_path: Path) -> None:
-    (tmp_path / "server.toml").write_text("verbose = true\n")
-    error = start_in_vain("--config", str(tmp_path / "server.toml")).error
-    assert error.endswith("verbose must be a whole number, not true (see beanpole serve --help)\n")
