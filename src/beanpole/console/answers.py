@@ -16,7 +16,6 @@ class Streamed(StreamingResponse):
     """An answer that is sent piece by piece. However it ends, what makes the pieces ends with it."""
 
     async def stream_response(self, send: Send) -> None:
-        """Sends the pieces, until they end or the client is gone."""
         assert isinstance(self.body_iterator, AsyncGenerator), "it is made of one"
         async with aclosing(self.body_iterator):
             await super().stream_response(send)
@@ -49,7 +48,6 @@ PROBLEM_TYPE = "application/problem+json"
 
 
 def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
-    """An answer that says in one sentence what is wrong."""
     said = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
     text = json.dumps(said)
     return Response(text, status, {**HEADERS, **(headers or {})}, PROBLEM_TYPE)

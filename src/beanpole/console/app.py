@@ -22,14 +22,12 @@ ROUTES = (*metrics.ROUTES, *health.ROUTES, *render.ROUTES, *login.ROUTES, *scree
 
 
 async def unknown(request: Request) -> Response:
-    """Any other path."""
     raise HTTPException(
         404, f"There is no {request.url.path}; there are {', '.join(sorted(OPEN))}, and pages, which begin at /."
     )
 
 
 def make_app(console: Console) -> ASGIApp:
-    """Returns the application."""
     settings = console.settings
     access = Access(settings.token_file, console.logger, console.clock) if settings.token_file else None
     app = Starlette(

@@ -6,11 +6,8 @@ from msgspec import Meta, Struct
 
 from beanpole.limits import TUBE_NAME_BYTES_MAX
 
-API_TEXT_CHARS_MAX = 200
-"""Characters that a search of the API may look for: as many as a page takes."""
-
-ID_MAX = 2**63 - 1
-"""The greatest bound that msgspec knows. No server comes to an id above it."""
+API_TEXT_CHARS_MAX = 200  # characters that a search of the API may look for: as many as a page takes
+ID_MAX = 2**63 - 1  # the greatest bound that msgspec knows. No server comes to an id above it
 
 AnyTube = Annotated[str, Meta(max_length=TUBE_NAME_BYTES_MAX, description="A tube; empty: any.")]
 

@@ -29,14 +29,9 @@ KEYS: tuple[Key, ...] = get_args(Key)
 NOW = ("current-jobs-ready", "current-jobs-reserved", "current-jobs-delayed", "current-jobs-buried", "oldest-ready")
 """Where the first of them come from."""
 
-SERVER = ""
-"""In place of the name of a tube: the whole server."""
-
-RATES = 4
-"""How many rates follow."""
-
-GAP_STEPS = 2.5
-"""After so many steps without a sample there is a gap: a server that is slow for a moment makes none."""
+SERVER = ""  # in place of the name of a tube: the whole server
+RATES = 4  # how many rates follow
+GAP_STEPS = 2.5  # after so many steps without a sample there is a gap: a server that is slow for a moment makes none
 
 EARLY = 0.05
 """The part of a step by which a sample may come too early for its point: samples come every 10 s, more or less."""
@@ -51,7 +46,6 @@ class Series:
 
     @property
     def values(self) -> list[float | None]:
-        """Without their times."""
         return [value for _, value in self.points]
 
 
@@ -64,18 +58,15 @@ class Rows:
         self._empty = array("f", [nan] * width)
 
     def blank(self, place: int) -> None:
-        """Forgets a point."""
         for row in self.names.values():
             row[place * self.width : (place + 1) * self.width] = self._empty
 
     def put(self, name: str, place: int, values: "array[float]") -> None:
-        """Writes what a tube has at a point."""
         if name not in self.names:
             self.names[name] = self._empty * self.size
         self.names[name][place * self.width : (place + 1) * self.width] = values
 
     def column(self, name: str, number: int) -> "array[float]":
-        """One of the numbers of a tube, at all places."""
         return (self.names.get(name) or self._empty * self.size)[number :: self.width]
 
 
@@ -134,7 +125,6 @@ class Span:
         return place
 
     def put(self, name: str, place: int, values: "array[float]", most: float | None) -> None:
-        """Writes what a tube has at a point."""
         self.values.put(name, place, values)
         if most is not None:
             self.most.put(name, place, array("f", [most]))
@@ -241,7 +231,6 @@ def now_of(tube: StatsTube) -> "array[float]":
 
 
 def whole(sample: Sample) -> "array[float]":
-    """The same of a server."""
     row = array("f", [number(sample.stats.raw.get(key)) for key in NOW])
     ages = [number(tube.raw[NOW[-1]]) for tube in sample.tubes.values() if NOW[-1] in tube.raw]
     row[-1] = max(ages) if ages else (nan if sample.tubes else 0)

@@ -23,8 +23,7 @@ from beanpole.observe.sampling import Sample, has_jobs, take_sample
 SILENCE_S = 10
 """Seconds after which a connection counts as broken: a server that hangs for less goes on on the same one."""
 
-CONNECT_S = 2
-"""Seconds that a connection may take."""
+CONNECT_S = 2  # seconds that a connection may take
 
 
 def client_of(way: Address | socket.socket) -> "AsyncClient[bytes]":
@@ -44,8 +43,7 @@ def client_of(way: Address | socket.socket) -> "AsyncClient[bytes]":
     )
 
 
-IDLE_MS = 10_000
-"""Milliseconds between samples when nobody asks."""
+IDLE_MS = 10_000  # milliseconds between samples when nobody asks
 
 
 @dataclass(frozen=True, slots=True)

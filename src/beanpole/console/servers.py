@@ -60,12 +60,10 @@ class Server:
 
     @property
     def name(self) -> str:
-        """How the command line calls it."""
         return self.source.name
 
     @property
     def history(self) -> History:
-        """What it was like in the last hours."""
         return self.sampler.history
 
     @property
@@ -112,7 +110,6 @@ class Server:
         return kept_in(self._kept, kind)
 
     async def stop(self) -> None:
-        """Ends what is under way, and the connections."""
         await self.sampler.stop()
         for each in self._clients.values():
             await each.close()
@@ -194,7 +191,6 @@ class Seen:
 
     @property
     def total(self) -> Rates:
-        """Of the whole server."""
         return self.change.total
 
     def tube(self, name: str) -> StatsTube | None:

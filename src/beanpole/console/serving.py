@@ -17,14 +17,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from beanpole.console.sampler import Logger
 
-HTTP_HEAD_BYTES_MAX = 16_384
-"""Bytes of a request's head."""
+HTTP_HEAD_BYTES_MAX = 16_384  # bytes of a request's head
 
 HTTP_CONNECTIONS_MAX = 200
 """Connections for HTTP at a time; for a further one that is closed which has been idle for longest, if any is."""
 
-HTTP_REQUEST_S = 30
-"""Seconds in which a connection must have brought its next request and taken the answer."""
+HTTP_REQUEST_S = 30  # seconds in which a connection must have brought its next request and taken the answer
 
 HTTP_UNREAD_BYTES_MAX = 16_384
 """Bytes that wait for a client to read before more is made for it: it finds the newest state, not those before it."""
@@ -32,14 +30,9 @@ HTTP_UNREAD_BYTES_MAX = 16_384
 HTTP_KEEP_ALIVE_S = 75
 """Seconds without a request after which a connection is closed: longer than most scrape intervals."""
 
-HTTP_STOP_MS = 500
-"""Milliseconds for answers that are under way when the console stops."""
-
-HTTP_BACKLOG = 128
-"""Connections that may wait to be accepted."""
-
-TCP_NOTSENT_LOWAT = 25
-"""Of Linux: Python 3.11 has no name for it."""
+HTTP_STOP_MS = 500  # milliseconds for answers that are under way when the console stops
+HTTP_BACKLOG = 128  # connections that may wait to be accepted
+TCP_NOTSENT_LOWAT = 25  # of Linux: Python 3.11 has no name for it
 
 
 class Connection(H11Protocol):
@@ -71,7 +64,6 @@ class Connection(H11Protocol):
         self._set_deadline(self.request_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends."""
         if self._deadline is not None:
             self._deadline.cancel()
         super().connection_lost(exc)
@@ -124,11 +116,9 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leaves signals to the owner."""
         yield
 
     def stop(self) -> None:
-        """Ends within half a second."""
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -155,7 +145,6 @@ class Faults(logging.Handler):
         self._logger = logger
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Logs a fault."""
         error = record.exc_info[1] if record.exc_info else None
         if not isinstance(error, asyncio.CancelledError):
             self._logger.log("error", "request failed", reason=record.getMessage().strip(), exc_info=error)

@@ -17,8 +17,7 @@ class AwayError(BeanpoleError):
     """A server does not answer; the text says why."""
 
 
-ANSWER_MS = 1_000
-"""Milliseconds that a server may be silent before it counts as away."""
+ANSWER_MS = 1_000  # milliseconds that a server may be silent before it counts as away
 
 SCRAPE_MS = 5_000
 """Milliseconds that a scrape waits for a sample, however busily the server answers: half of what Prometheus waits."""
@@ -114,7 +113,6 @@ class SharedAnswer(Generic[T]):
             task.exception()  # read, or asyncio logs it when nobody waits for the answer any more
 
     async def stop(self) -> None:
-        """Ends what is under way."""
         if self._task is not None:
             task = self._task
             task.cancel()

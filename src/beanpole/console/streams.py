@@ -24,22 +24,17 @@ from beanpole.errors import BeanpoleError, ConnectionLostError
 # --- Live pages -------------------------------------------------------------------------------------------------------
 
 
-STREAMS_MAX = 100
-"""Pages that are live at a time."""
+STREAMS_MAX = 100  # pages that are live at a time
 
 STREAM_BEAT_S = 15
 """Seconds without news after which a live page hears that the console is there: proxies close what is silent for 30."""
 
-STREAM_PATIENCE_S = 2
-"""Seconds after which a live page says that the server does not answer; what it has asked goes on."""
-
-STREAM_LIFE_S = 60
-"""Seconds after which a live page must ask again, so that one whose token has gone does not go on."""
+STREAM_PATIENCE_S = 2  # seconds after which a live page says that the server does not answer; what it has asked goes on
+STREAM_LIFE_S = 60  # seconds after which a live page must ask again, so that one whose token has gone does not go on
 
 MEDIA_TYPE = "text/event-stream"
 
-BEAT = b": beat\n\n"
-"""A comment: proxies close what is silent, and browsers notice by it that nobody is there any more."""
+BEAT = b": beat\n\n"  # a comment: proxies close what is silent, and browsers notice by it that nobody is there any more
 
 Make = Callable[[], Awaitable[dict[str, str]]]
 """Makes the state: the blocks of a page by name."""
@@ -106,7 +101,6 @@ class States:
             return "away", {"reason": str(error) or type(error).__name__}
 
     def stop(self) -> None:
-        """Ends what is under way."""
         if self._making is not None:
             self._making.cancel()
 
@@ -163,7 +157,6 @@ async def exported(pieces: Pieces, name: str) -> Streamed:
 
 
 async def written(start: Iterable[Record], pieces: Pieces) -> AsyncGenerator[bytes, None]:
-    """The lines of the first piece, and of those that follow."""
     async with aclosing(pieces):
         yield lines_of(start)
         try:

@@ -15,8 +15,7 @@ from beanpole.limits import PRI_MAX
 from beanpole.operations.table import OPERATIONS, Operation, Option
 from beanpole.protocol import wire
 
-HELD = "a worker holds it"
-"""Why most jobs are refused."""
+HELD = "a worker holds it"  # why most jobs are refused
 
 
 class RefusedError(BeanpoleError):
@@ -116,7 +115,6 @@ class Given(Mapping[str, Any]):
         return f"Given({', '.join(f'{name}={value!r}' for name, value in self._values.items())})"
 
     def without(self, name: str) -> "Given":
-        """Return the same but for one option."""
         return Given(**{each: value for each, value in self._values.items() if each != name})
 
 
@@ -203,7 +201,6 @@ def target_of(verb: Operation, fields: Fields) -> Target:
 
 
 def tube_of(text: str, name: str) -> str:
-    """The name of a tube. Raises RefusedError."""
     try:
         wire.tube_name(text)
     except ArgumentError as error:
@@ -212,7 +209,6 @@ def tube_of(text: str, name: str) -> str:
 
 
 def pattern_of(text: str) -> str:
-    """A pattern. Raises RefusedError."""
     try:
         pattern_bytes(text)
     except ArgumentError as error:
@@ -256,7 +252,6 @@ def body_of(verb: Operation, fields: Fields) -> bytes | None:
 
 
 def whole(text: str, name: str, most: int = PRI_MAX, least: int = 0) -> int:
-    """A whole number. Raises RefusedError."""
     if not (text.isascii() and text.isdigit() and len(text) <= 20 and least <= int(text) <= most):
         raise RefusedError(f"{name} must be a whole number from {least} to {most}, not {text[:40]!r}")
     return int(text)
@@ -275,7 +270,6 @@ def seconds(text: str, name: str) -> float:
 
 
 def choice(text: str, choices: Sequence[str], name: str) -> str:
-    """One of some words. Raises RefusedError."""
     if text not in choices:
         raise RefusedError(f"{name} must be {' or '.join(choices)}, not {text[:40]!r}")
     return text

@@ -12,8 +12,7 @@ from beanpole.console.servers import Server
 from beanpole.console.settings import Source
 from beanpole.operations.jobs import MOVES
 
-ACTION_BODY_SHOWN_BYTES = 4_096
-"""Bytes of a body that stand in a command line: nobody copies more."""
+ACTION_BODY_SHOWN_BYTES = 4_096  # bytes of a body that stand in a command line: nobody copies more
 
 
 def command_line(server: Server, features: frozenset[str], action: Action) -> str:
@@ -39,23 +38,19 @@ def url_of(source: Source) -> list[str]:
 
 
 def words(*given: object) -> str:
-    """Words as a shell reads them."""
     return shlex.join(str(each) for each in given)
 
 
 def options_of(action: Action) -> list[str]:
-    """What is given, as options."""
     flags = {each.name: each.flag.split()[-1] if each.flag else f"--{each.name}" for each in VERBS[action.verb].options}
     return [f"{flags[name]}={number(value)}" for name, value in action.given.items() if name != "body"]
 
 
 def number(value: object) -> str:
-    """A value as it stands in a command line."""
     return f"{value:.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
 def of_ids(action: Action, features: frozenset[str], url: Sequence[str], ids: Sequence[int]) -> str:
-    """Of jobs that were chosen one by one."""
     if action.verb == "redrive" or (action.verb == "move" and MOVES not in features):
         return ""
     name = {"move": "change", "snooze": "snooze" if "snooze-job" in features else "release"}.get(
@@ -101,7 +96,6 @@ def octal(byte: int) -> str:
 
 
 def of_tube(action: Action, url: Sequence[str], tube: str) -> str:
-    """Of what is about a tube."""
     given = action.given
     match action.verb:
         case "put":
@@ -115,7 +109,6 @@ def of_tube(action: Action, url: Sequence[str], tube: str) -> str:
 
 
 def of_pattern(action: Action, url: Sequence[str], pattern: str) -> str:
-    """Of what is about rules."""
     if action.verb == "drop-rules":
         return words("beanpole", "rules", "drop", *url, pattern)
     lines = [line.strip() for line in action.given.get("rules", "").splitlines() if line.strip()]

@@ -81,17 +81,10 @@ async def in_pieces(pages: AsyncGenerator[list[JobInfo], None], size: int) -> As
 # --- Dry runs ---------------------------------------------------------------------------------------------------------
 
 
-ACTION_SAMPLE = 10
-"""Jobs that a dry run shows."""
-
-ACTION_LOOK_S = 10
-"""Seconds in which a dry run counts jobs that only a search finds: people wait for it."""
-
-ACTION_TYPED_ABOVE = 1_000
-"""Jobs above which an action begins only when their number was typed."""
-
-ACTION_BODY_BYTES = 16_777_216
-"""Bytes of bodies in the dry runs that are remembered."""
+ACTION_SAMPLE = 10  # jobs that a dry run shows
+ACTION_LOOK_S = 10  # seconds in which a dry run counts jobs that only a search finds: people wait for it
+ACTION_TYPED_ABOVE = 1_000  # jobs above which an action begins only when their number was typed
+ACTION_BODY_BYTES = 16_777_216  # bytes of bodies in the dry runs that are remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +114,6 @@ class DryRun(OfAction):
 
     @property
     def wants_number(self) -> bool:
-        """Whether the number has to be typed."""
         return self.count > ACTION_TYPED_ABOVE
 
 
@@ -174,11 +166,9 @@ class DryRuns:
         return sum(len(action.given.get("body", b"")) for action, _ in self._made)
 
     def of(self, action: Action, highest: int | None) -> DryRun | None:
-        """The dry run of an action, with the highest id that it has found."""
         return self._made.get((action, highest))
 
     def forget(self, made: DryRun) -> None:
-        """Drops one that holds no more."""
         self._made.pop((made.action, made.highest), None)
 
 
@@ -202,7 +192,6 @@ async def dry_run(console: Console, action: Action) -> DryRun:
 
 
 async def of_ids(server: Server, client: "AsyncClient[bytes]", action: Action) -> DryRun:
-    """Of jobs that were chosen one by one."""
     assert isinstance(action.target, Ids), "the caller has looked"
     verb, ids = VERBS[action.verb], action.target.ids
     jobs = await run_async(client, known(ids))
@@ -223,7 +212,6 @@ async def of_ids(server: Server, client: "AsyncClient[bytes]", action: Action) -
 
 
 async def of_tube(server: Server, client: "AsyncClient[bytes]", action: Action) -> DryRun:
-    """Of what is done to a tube as a whole."""
     assert isinstance(action.target, Tube), "the caller has looked"
     notes: tuple[str, ...] = ()
     try:
@@ -296,7 +284,6 @@ class Counted:
             self.sample += page.jobs
 
     def add(self, page: Sequence[JobInfo]) -> None:
-        """Adds jobs that were looked at."""
         self.count += len(page)
         self.highest = max([self.highest, *(job.id for job in page)])
         self.sample += page[: ACTION_SAMPLE - len(self.sample)]

@@ -74,7 +74,6 @@ class Tally:
 
     @property
     def seen(self) -> int:
-        """All of them."""
         return self.done + self.gone + self.refused.total() + self.unknown
 
 
@@ -123,17 +122,10 @@ def paused(action: Action, left_s: int) -> Action | None:
     return Action("resume", action.server, action.target) if action.verb == "pause" else None
 
 
-ACTION_RUNS = 100
-"""Actions that are remembered."""
-
-ACTIONS_AT_ONCE = 10
-"""Actions that go on at a time."""
-
-ACTION_STOP_S = 0.3
-"""Seconds for the pieces that are under way when the console ends."""
-
-ACTION_RESERVED_PIECE = 100
-"""Jobs of a piece whose bodies the server sends, as it does when one is reserved."""
+ACTION_RUNS = 100  # actions that are remembered
+ACTIONS_AT_ONCE = 10  # actions that go on at a time
+ACTION_STOP_S = 0.3  # seconds for the pieces that are under way when the console ends
+ACTION_RESERVED_PIECE = 100  # jobs of a piece whose bodies the server sends, as it does when one is reserved
 
 
 @dataclass(slots=True, eq=False)
@@ -171,27 +163,22 @@ class Run(OfAction):
 
     @property
     def done(self) -> int:
-        """Jobs that are done."""
         return self.tally.done
 
     @property
     def gone(self) -> int:
-        """Jobs that were not there any more."""
         return self.tally.gone
 
     @property
     def refused(self) -> Counter[str]:
-        """Jobs that were refused, by reason."""
         return +self.tally.refused
 
     @property
     def ids(self) -> list[int]:
-        """Of a put: the id of the job."""
         return self.tally.ids
 
     @property
     def unknown(self) -> int:
-        """Jobs of which nobody knows whether they are done: the connection broke."""
         return self.tally.unknown
 
     @property
@@ -238,16 +225,13 @@ class Runs:
             raise
 
     def recent(self) -> list[Run]:
-        """The newest first."""
         return list(self._runs.values())[::-1]
 
     def get(self, id: int) -> Run | None:
-        """The run of a number; None: there is none, or it was long ago."""
         return self._runs.get(id)
 
     @property
     def running(self) -> list[Run]:
-        """Those that go on."""
         return [each for each in self._runs.values() if each.ended is None]
 
     def add(self, who: str, made: DryRun, began: float) -> Run:
@@ -383,7 +367,6 @@ async def all_pieces(server: Server, client: "AsyncClient[bytes]", verb: Operati
 
 
 def report(console: Console, run: Run) -> None:
-    """Writes the line of a run that is over."""
     is_ill = run.failed or run.unknown
     console.logger.log(
         "warning" if is_ill else "info",

@@ -32,8 +32,7 @@ Whole = Annotated[int, Meta(ge=0, le=PRI_MAX)]
 Seconds = Annotated[float, Meta(ge=0, le=PRI_MAX, description="Seconds, with up to three decimals.")]
 Base64 = Annotated[str, Meta(pattern="^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$")]
 
-DONE_WITHIN_S = 1
-"""Seconds that an answer waits for the end of an action: most are over by then."""
+DONE_WITHIN_S = 1  # seconds that an answer waits for the end of an action: most are over by then
 
 
 if TYPE_CHECKING:
@@ -70,15 +69,13 @@ class Wanted(Query, frozen=True):
 KINDS: dict[str, Any] = {"seconds": Seconds, "tube": TubeName, "states": list[Literal["ready", "delayed", "buried"]]}
 """The types of options, by their kind."""
 
-NUMBERS = ("number", "priority", "ttr")
-"""Kinds that are whole numbers."""
+NUMBERS = ("number", "priority", "ttr")  # kinds that are whole numbers
 
 OPTIONS = {option.name: option for verb in VERBS.values() for option in verb.options}
 """What can be given with any verb."""
 
 
 def field_of(option: Option) -> tuple[str, Any, None]:
-    """The field of a request for an option."""
     words = tuple(word for word, _ in option.choices if word)
     kind = Literal[words] if words else KINDS.get(option.kind, Whole if option.kind in NUMBERS else str)
     named = Annotated[kind | None, Meta(description=option.about)] if option.about else kind | None
@@ -177,7 +174,6 @@ TARGETS: Mapping[type[Target], frozenset[str]] = {
 
 
 def action_of(body: ActionAsked) -> Action:
-    """The action that was sent. Raises RefusedError."""
     sent = {name: value for name, value in asdict(body).items() if value is not None}
     fields = {name: [str(sent[name])] for name in ("tube", "state", "text", "error", "pattern") if name in sent}
     target = action.target_of(VERBS[body.verb], fields | {"id": [str(each) for each in sent.get("ids", ())]})
@@ -231,7 +227,6 @@ async def stop_action(asked: Asked) -> Run:
 
 
 def found_of(asked: Asked) -> runs.Run:
-    """The run of the path. Raises HTTPException: there is none."""
     number = asked.places.run
     found = asked.console.kept(runs.Runs).get(number)
     if found is None:

@@ -33,8 +33,7 @@ REFUSALS = {
 }
 """What any operation may answer."""
 
-REFUSALS_OF_BODIES = {413: "The body is too large.", 415: "The body is no JSON."}
-"""And one that takes a body."""
+REFUSALS_OF_BODIES = {413: "The body is too large.", 415: "The body is no JSON."}  # and one that takes a body
 
 
 Schema = dict[str, Any]
@@ -72,7 +71,6 @@ def document(operations: Sequence[Operation], servers: Sequence[str]) -> dict[st
 
 
 def described(operation: Operation, servers: Sequence[str]) -> dict[str, Any]:
-    """An operation."""
     rest = " ".join((operation.run.__doc__ or "").partition("\n")[2].split())
     refusals = (*REFUSALS, *(REFUSALS_OF_BODIES if operation.body is not None else ()))
     return {
@@ -90,7 +88,6 @@ def described(operation: Operation, servers: Sequence[str]) -> dict[str, Any]:
 
 
 def content(kind: type, media_type: str = "application/json") -> dict[str, Any]:
-    """What has a type that is among the components."""
     ((schema,), _) = schema_components([kind], ref_template=REF)
     return {"content": {media_type: {"schema": schema}}}
 
@@ -110,13 +107,11 @@ def parameters(operation: Operation, servers: Sequence[str]) -> Iterator[dict[st
 
 
 def properties(kind: type[Struct]) -> dict[str, Schema]:
-    """The schemas of the fields of a type."""
     _, known = schema_components([kind], ref_template=REF)
     found: dict[str, Schema] = known[kind.__name__]["properties"]
     return found
 
 
 def parameter(name: str, place: str, schema: Schema) -> dict[str, Any]:
-    """One parameter."""
     about = {"description": schema.pop("description")} if "description" in schema else {}
     return {"name": name, "in": place, "required": place == "path", **about, "schema": schema}

@@ -58,12 +58,10 @@ class Asked:
 
     @property
     def server(self) -> Server:
-        """The server of the path. Raises HTTPException: there is none."""
         return self.console.server(self.places.server)
 
     @property
     def visitor(self) -> Visitor:
-        """The visitor who sent the request."""
         return visitor_of(self.request)
 
 
@@ -102,7 +100,6 @@ class Operation:
 
     @property
     def segments(self) -> list[str]:
-        """The parts of its path."""
         return self.path.split("/")[1:]
 
     @property
@@ -122,16 +119,13 @@ class Operation:
 
     @property
     def answer(self) -> Any:  # noqa: ANN401 - a type
-        """The type of the answer."""
         return hints_of(self.run)["return"]
 
     @property
     def summary(self) -> str:
-        """Its description in a line."""
         return (self.run.__doc__ or "").partition("\n")[0]
 
 
 @cache
 def hints_of(run: Callable[..., Awaitable[object]]) -> dict[str, Any]:
-    """The types of what a function takes and returns."""
     return get_type_hints(run, include_extras=True)

@@ -58,7 +58,6 @@ def figures_of(stats: Stats | StatsTube) -> dict[str, int | float | str | bool]:
 
 
 async def shown(server: Server) -> ServerShown:
-    """What is known of a server."""
     seen = await see(server)
     if seen.sample is None:
         return ServerShown(server.name, server.source.address_text, seen.reason, seen.away_since, "", UNKNOWN, None)
@@ -118,7 +117,6 @@ class TubesPage(Struct, frozen=True):
 
 
 def tube_of(stats: StatsTube, rates: Rates) -> Tube:
-    """A tube as the API shows it."""
     return Tube(
         stats.name,
         stats.current_jobs_ready,
@@ -293,7 +291,6 @@ class Explained(Struct, frozen=True):
 
 
 def body_of(data: bytes, size: int, encoding: str) -> Body:
-    """A body as JSON can have it."""
     if encoding == "text":
         try:
             return Body(data.decode(), "text", size, len(data) < size)
@@ -333,7 +330,6 @@ async def explain_tube(asked: Asked) -> Explained:
 
 
 def explained(found: Explanation) -> Explained:
-    """An explanation as the API shows it."""
     return Explained(dict(found), [Reason(each.word, each.facts, each.text) for each in found.reasons])
 
 
@@ -466,6 +462,5 @@ async def get_rules(asked: Asked) -> RuleSet:
 
 
 async def need_rules(asked: Asked) -> None:
-    """Raises HTTPException: the server knows no rules."""
     if not await tubes.has_rules(asked.server):
         raise HTTPException(501, f"this {tubes.NEEDS_RULES}")

@@ -52,7 +52,6 @@ class Api:
         self._operations = operations
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request."""
         request = Request(scope, receive)
         try:
             answer = await self._answer(request)
@@ -97,7 +96,6 @@ def fits(operation: Operation, segments: Sequence[str]) -> bool:
 
 
 def places_of(operation: Operation, segments: Sequence[str]) -> Places:
-    """What stands in a path. Raises HTTPException."""
     with refusing("the path"):
         found = {
             place[1:-1]: unquote(given, errors="strict")
@@ -108,7 +106,6 @@ def places_of(operation: Operation, segments: Sequence[str]) -> Places:
 
 
 async def given_of(operation: Operation, request: Request) -> dict[str, Struct]:
-    """What came, checked. Raises HTTPException."""
     given: dict[str, Struct] = {}
     with refusing("what stands behind ?"):
         query = request.scope["query_string"].decode("ascii")
@@ -126,7 +123,6 @@ async def given_of(operation: Operation, request: Request) -> dict[str, Struct]:
 
 
 async def body_of(kind: type[Struct], request: Request) -> Struct:
-    """The body of a request. Raises HTTPException."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
         raise HTTPException(415, f"the body must be {JSON}")
     data = bytearray()

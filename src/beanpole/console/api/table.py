@@ -63,7 +63,6 @@ OPERATIONS: tuple[Operation, ...] = (
 
 
 async def openapi(request: Request) -> Response:
-    """The document that says all this to programs."""
     return JSONResponse(document(OPERATIONS, list(request.app.state.console.servers)), headers=HEADERS)
 
 

@@ -12,14 +12,12 @@ from beanpole.console.metrics import families
 from beanpole.console.metrics.families import HistogramFamily, Kind, ServerFamily, TubeFamily, Value
 from beanpole.console.metrics.metered import Metered, Row
 
-CHARS_PER_SLICE = 65_536
-"""Characters that are written before other requests are served: about a millisecond."""
+CHARS_PER_SLICE = 65_536  # characters that are written before other requests are served: about a millisecond
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
-REST = "*"
-"""What stands for the name of the tubes without metrics of their own; no tube has this name."""
+REST = "*"  # what stands for the name of the tubes without metrics of their own; no tube has this name
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,29 +32,24 @@ class Scraped:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The label `server` as text, if there is one."""
         return (f'server="{escaped(self.name)}"',) if self.name else ()
 
 
 def escaped(text: str) -> str:
-    """The value of a label."""
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
 def head(name: str, kind: Kind, help_text: str, *, openmetrics: bool) -> str:
-    """The lines before those of a metric."""
     full = f"{name}_total" if kind is Kind.COUNTER and not openmetrics else name
     return f"# HELP {full} {help_text}\n# TYPE {full} {kind}\n"
 
 
 def line(name: str, labels: Iterable[str], value: Value) -> str:
-    """A line of a metric, with labels as text."""
     text = ",".join(labels)
     return f"{name}{{{text}}} {value}\n" if text else f"{name} {value}\n"
 
 
 def lines_of(servers: Sequence[Scraped], *, openmetrics: bool) -> Iterator[str]:
-    """Everything but the last line."""
     yield head(families.UP, Kind.GAUGE, families.UP_HELP, openmetrics=openmetrics)
     for server in servers:
         yield line(families.UP, server.labels, int(server.sample is not None))
@@ -81,7 +74,6 @@ def with_head(family: Family, lines: Iterator[str], *, openmetrics: bool) -> Ite
 
 
 def server_lines(family: ServerFamily, servers: Sequence[Scraped]) -> Iterator[str]:
-    """The lines of a metric of servers."""
     name = family.name + "_total" * (family.kind is Kind.COUNTER)
     for server in servers:
         sample = server.sample
@@ -92,7 +84,6 @@ def server_lines(family: ServerFamily, servers: Sequence[Scraped]) -> Iterator[s
 
 
 def tube_lines(family: TubeFamily, servers: Sequence[Scraped]) -> Iterator[str]:
-    """The lines of a metric of tubes."""
     name = family.name + "_total" * (family.kind is Kind.COUNTER)
     for server in servers:
         sample = server.sample
@@ -116,7 +107,6 @@ def end_of(family: TubeFamily, label: str) -> str:
 
 
 def histogram_lines(family: HistogramFamily, servers: Sequence[Scraped]) -> Iterator[str]:
-    """The lines of a histogram."""
     for server in servers:
         times = server.sample.times if server.sample is not None else None
         if times is None:

@@ -77,7 +77,6 @@ class HistogramFamily:
 
     @property
     def kind(self) -> Kind:
-        """The type."""
         return Kind.HISTOGRAM
 
 
@@ -99,7 +98,6 @@ def number(stats: Stats, key: str) -> Value | None:
 
 
 def one(key: str) -> Callable[[Stats], Lines]:
-    """A metric of one line."""
     return each(("", key))
 
 

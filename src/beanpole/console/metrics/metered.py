@@ -35,7 +35,6 @@ class Times:
 
 
 def row_of(histogram: Histogram) -> Row:
-    """The numbers of a histogram."""
     return [histogram.sum, *histogram.counts]
 
 
@@ -197,7 +196,6 @@ class Meter:
         """The last; None: there was no sample."""
 
     async def add(self, sample: Sample) -> None:
-        """Makes those of a sample."""
         if not sample.leads:
             self.metered = Metered(sample.stats, leads=False)
             return

@@ -46,7 +46,6 @@ def wants_openmetrics(header: str) -> bool:
 
 
 def takes_gzip(header: str) -> bool:
-    """Whether a client takes an answer in the format of gzip."""
     weights = dict(preferences(header))
     return weights.get("gzip", weights.get("*", 0.0)) > 0
 
@@ -122,7 +121,6 @@ TUBE_KEYS = (
 
 
 def legacy_lines(servers: Sequence[Scraped], *, openmetrics: bool) -> Iterator[str]:
-    """The lines of all these metrics."""
     there = [(server, server.sample) for server in servers if server.sample is not None and server.sample.leads]
     for key in SERVER_KEYS:
         name = key.replace("-", "_")
@@ -140,7 +138,6 @@ def legacy_lines(servers: Sequence[Scraped], *, openmetrics: bool) -> Iterator[s
 
 
 def instance(server: Scraped) -> str:
-    """The label `instance` as text."""
     return f'instance="{escaped(server.address)}"'
 
 
@@ -151,7 +148,6 @@ COLLECTOR = ProcessCollector(registry=None)
 
 
 def own_lines(*, openmetrics: bool) -> Iterator[str]:
-    """The lines of the process."""
     for metric in COLLECTOR.collect():
         yield head(metric.name, Kind(metric.type), metric.documentation, openmetrics=openmetrics)
         for sample in metric.samples:
@@ -161,12 +157,10 @@ def own_lines(*, openmetrics: bool) -> Iterator[str]:
 # --- The page ---------------------------------------------------------------------------------------------------------
 
 
-GZIP_LEVEL = 6
-"""How hard to compress: a scrape of 1 000 tubes becomes a fifteenth, within 20 ms."""
+GZIP_LEVEL = 6  # how hard to compress: a scrape of 1 000 tubes becomes a fifteenth, within 20 ms
 
 
 async def metrics(request: Request) -> Response:
-    """Everything for Prometheus, of all servers or of one."""
     console: Console = request.app.state.console
     servers = console.asked(request)
     labelled = "server" not in request.query_params
@@ -181,7 +175,6 @@ async def metrics(request: Request) -> Response:
 
 
 async def scraped(server: Server, *, labelled: bool) -> Scraped:
-    """A server as a scrape finds it."""
     name, address = server.name if labelled else "", server.source.address_text
     try:
         await server.sampler.sample.get()
@@ -191,7 +184,6 @@ async def scraped(server: Server, *, labelled: bool) -> Scraped:
 
 
 def written(console: Console, found: Sequence[Scraped], *, openmetrics: bool) -> Iterator[str]:
-    """All lines of a scrape."""
     yield from exposition.lines_of(found, openmetrics=openmetrics)
     if console.settings.legacy:
         yield from legacy_lines(found, openmetrics=openmetrics)
@@ -208,7 +200,6 @@ async def encoded(lines: Iterator[str]) -> AsyncIterator[bytes]:
 
 
 async def compressed(content: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The same in the format of gzip."""
     packer = zlib.compressobj(GZIP_LEVEL, wbits=zlib.MAX_WBITS | 16)
     async for piece in content:
         yield packer.compress(piece)

@@ -16,14 +16,9 @@ from beanpole.console import limits
 BODY_TEXT_CHARS = 49_152
 """Characters of a body that a page shows: escaped, they are no more than 250 kB, and the page no more than 300 kB."""
 
-HEX_BYTES = 8_192
-"""Bytes of a body that a page shows as hex, in five times as many characters."""
-
-JSON_LEVELS = 64
-"""Levels of nesting at which a body is no longer read as JSON."""
-
-KINDS = ("json", "text", "hex", "base64")
-"""The ways to show a body."""
+HEX_BYTES = 8_192  # bytes of a body that a page shows as hex, in five times as many characters
+JSON_LEVELS = 64  # levels of nesting at which a body is no longer read as JSON
+KINDS = ("json", "text", "hex", "base64")  # the ways to show a body
 
 ESCAPED = {code: f"\\x{code:02x}" for code in (*range(32), 0x7F) if code not in (0x09, 0x0A)} | {0x0D: "\\r"}
 """Control characters as programs write them; a tab and the end of a line are what they are."""

@@ -31,29 +31,17 @@ from beanpole.console.single_flight import look_ends_at
 from beanpole.errors import ArgumentError, NotFoundError
 from beanpole.protocol.reasons import error_of, first_line
 
-FAILURES_PER_STEP = 1_000
-"""Jobs that failed that are asked for at once, with their reasons: about 10 ms."""
-
-ERROR_CHARS = 200
-"""Characters of the first line of a reason that make a group."""
-
-SAMPLE_IDS = 10
-"""Jobs that a group names."""
-
-BURIED = "(buried, no reason given)"
-"""The error of a job that was buried, if nobody said why."""
-
-UNKNOWN = "(unknown: this server keeps no reasons)"
-"""The error of a buried job of a server that says no reasons."""
-
-OTHERS = "(further errors, of which there are too many)"
-"""The error of what the server sums up."""
+FAILURES_PER_STEP = 1_000  # jobs that failed that are asked for at once, with their reasons: about 10 ms
+ERROR_CHARS = 200  # characters of the first line of a reason that make a group
+SAMPLE_IDS = 10  # jobs that a group names
+BURIED = "(buried, no reason given)"  # the error of a job that was buried, if nobody said why
+UNKNOWN = "(unknown: this server keeps no reasons)"  # the error of a buried job of a server that says no reasons
+OTHERS = "(further errors, of which there are too many)"  # the error of what the server sums up
 
 REASON: tuple[JobField, ...] = ("reason",)
 """What a list is asked for."""
 
-NEEDS = "needs list-jobs with fields, which this server does not have"
-"""Why a server shows less."""
+NEEDS = "needs list-jobs with fields, which this server does not have"  # why a server shows less
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +65,6 @@ class Why:
 
 
 def shown(line: str) -> str:
-    """A line of a reason as it is shown."""
     return visible(line)[:ERROR_CHARS]
 
 
@@ -97,22 +84,18 @@ class Failure:
 
     @property
     def error(self) -> str:
-        """Which group it belongs to, besides the tube."""
         return self.why.error
 
     @property
     def reason(self) -> str | None:
-        """What its worker said; None: nothing."""
         return self.why.text
 
     @property
     def end(self) -> str:
-        """How it died; empty: it was buried."""
         return self.why.end
 
     @property
     def record(self) -> dict[str, Any]:
-        """The job for JSON."""
         return {
             "id": self.job.id,
             "tube": self.tube,
@@ -153,7 +136,6 @@ class Group:
     """The first line of what one of them says."""
 
     def add(self, failed: Failure) -> None:
-        """Counts a job."""
         job = failed.job
         if not self.count or job.id > self.ids[0]:
             self.example = failed.why.line
@@ -183,7 +165,6 @@ class FailureFilter(Query, frozen=True):
     after: Annotated[Number, Meta(description="Only jobs of a greater id: the `next` of a place.")] = 0
 
     def fits(self, failed: Failure) -> bool:
-        """Whether a job is one."""
         return (self.error is None or failed.error == self.error) and (
             not self.text or self.text.casefold() in (failed.why.text or failed.why.line).casefold()
         )
@@ -232,7 +213,6 @@ class Failures:
 
     @property
     def unfinished(self) -> list[Stretch]:
-        """Where there is more."""
         return [each for each in self.stretches if each.next is not None]
 
 
@@ -337,7 +317,6 @@ async def says_why(client: "AsyncClient[bytes]") -> bool:
 
 
 async def stretches_of(server: Server, client: "AsyncClient[bytes]", wanted: FailureFilter) -> list[Stretch]:
-    """Where such jobs can be."""
     known = DEAD_TUBES.setdefault(server, set())
     known |= dead_tubes(await client.list_rules())
     found = []
@@ -398,12 +377,10 @@ def has_failed(job: JobInfo) -> bool:
 
 
 def tube_of(job: JobInfo) -> str:
-    """In which tube a job failed."""
     return job.origin or job.tube
 
 
 def why_of(job: JobInfo) -> Why:
-    """Why a job of a list failed."""
     return Why(job.reason, ENDS.get(job.why, job.why) if job.why else "")
 
 

@@ -18,8 +18,7 @@ from beanpole.errors import JobTooBigError, NotFoundError
 from beanpole.operations.listing import peek, with_bodies
 from beanpole.operations.plan import run_async
 
-SEARCH_BYTES = 65_536
-"""Bytes of each body that are searched."""
+SEARCH_BYTES = 65_536  # bytes of each body that are searched
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,6 @@ class Search:
 
     @property
     def bytes_needed(self) -> int:
-        """How many bytes of each body it needs."""
         return SEARCH_BYTES if self.text and self.in_bodies else 0
 
     @property
@@ -43,7 +41,6 @@ class Search:
         return self.bytes_needed or None
 
     def fits(self, job: JobInfo) -> bool:
-        """Whether the text stands in the job's body or key."""
         if not self.text:
             return True
         if job.key is not None and self.text in job.key:
@@ -54,14 +51,9 @@ class Search:
 SEARCH_MS = 200
 """Milliseconds for which one request searches: then the page says how far it looked, and offers to go on."""
 
-JOBS_PER_PIECE = 1_000
-"""Jobs that are asked for at once where all are needed."""
-
-BODIES_PER_PIECE = 100
-"""The same with their bodies."""
-
-HIGHEST_STEP = 100
-"""Jobs in which the search for the newest one ends."""
+JOBS_PER_PIECE = 1_000  # jobs that are asked for at once where all are needed
+BODIES_PER_PIECE = 100  # the same with their bodies
+HIGHEST_STEP = 100  # jobs in which the search for the newest one ends
 
 State = Literal["ready", "reserved", "delayed", "buried"]
 
@@ -181,7 +173,6 @@ def with_piece(found: Found, piece: Piece, limit: int, search: Search) -> Found:
 
 
 def cut(job: JobInfo, bodies: int) -> JobInfo:
-    """A job with no more of its body than was asked for."""
     return job if len(job.body) <= bodies else replace(job, body=job.body[:bodies])
 
 
@@ -250,7 +241,6 @@ async def pieces(
 
 
 def up_to(highest: int | None, piece: Piece) -> Piece:
-    """A piece without the jobs of greater ids."""
     if highest is None:
         return piece
     after = piece.next if piece.next is not None and piece.next < highest else None
@@ -308,11 +298,8 @@ async def highest_id(server: Server, tube: str, state: str, purpose: Purpose = P
 # --- One job ----------------------------------------------------------------------------------------------------------
 
 
-LIST_ATTEMPTS = 3
-"""How often a job is looked for in the state that it had a moment ago."""
-
-DOWNLOAD_BYTES_MAX = 67_108_864
-"""Bytes of a body that may be downloaded: it is in memory as a whole, more than once."""
+LIST_ATTEMPTS = 3  # how often a job is looked for in the state that it had a moment ago
+DOWNLOAD_BYTES_MAX = 67_108_864  # bytes of a body that may be downloaded: it is in memory as a whole, more than once
 
 
 @dataclass(frozen=True, slots=True)

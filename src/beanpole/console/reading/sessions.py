@@ -25,8 +25,7 @@ from beanpole.errors import NotFoundError
 SESSIONS_PER_STEP = 250
 """Sessions that are asked for at once: reading them takes 8 ms, in which nothing else is answered."""
 
-NEEDS = "needs list-sessions, which this server does not have"
-"""Why a server shows no sessions."""
+NEEDS = "needs list-sessions, which this server does not have"  # why a server shows no sessions
 
 Order = Literal["number", "held", "silent", "waiting", "since"]
 
@@ -47,7 +46,6 @@ class SessionFilter(Query, frozen=True):
     limit: PageSize = 100
 
     def fits(self, session: SessionInfo) -> bool:
-        """Whether a session is one."""
         text = self.text.casefold()
         return (
             (text in session.name.casefold() or text in session.peer.casefold())
@@ -58,7 +56,6 @@ class SessionFilter(Query, frozen=True):
         )
 
     def key(self, session: SessionInfo) -> tuple[float, int]:
-        """What sessions are sorted by."""
         values = {
             "held": session.oldest_held,
             "silent": session.last_command_age,
@@ -132,7 +129,6 @@ async def look_behind(server: Server, number: int | None, heard: OnAnswer = lamb
 
 
 async def first(server: Server, heard: OnAnswer) -> Look:
-    """Looks at the first sessions."""
     return await look_behind(server, None, heard)
 
 
@@ -172,20 +168,11 @@ async def who_waits(server: Server, tube: str) -> Waiting:
 # --- Held jobs --------------------------------------------------------------------------------------------------------
 
 
-HELD_MAX = 500
-"""Held jobs that one look takes."""
-
-HELD_IDS_NEAR = 20_000
-"""Ids behind the newest one among which a look for held jobs begins: about a millisecond."""
-
-TUBES_AT_ONCE = 20
-"""Tubes whose held jobs are asked for at once, at the most."""
-
-QUICK_MS = 10
-"""Milliseconds within which such an answer came quickly: then twice as many are asked for at once."""
-
-NEEDS_LISTS = "which jobs they are needs list-jobs, which this server does not have"
-"""Why a server names no held jobs."""
+HELD_MAX = 500  # held jobs that one look takes
+HELD_IDS_NEAR = 20_000  # ids behind the newest one among which a look for held jobs begins: about a millisecond
+TUBES_AT_ONCE = 20  # tubes whose held jobs are asked for at once, at the most
+QUICK_MS = 10  # milliseconds within which such an answer came quickly: then twice as many are asked for at once
+NEEDS_LISTS = "which jobs they are needs list-jobs, which this server does not have"  # why a server names no held jobs
 
 NEEDS_FIELDS = "who holds them needs list-jobs with fields, which this server does not have"
 """Why a server names no holders."""
@@ -219,7 +206,6 @@ class HeldJob:
 
     @property
     def record(self) -> dict[str, object]:
-        """The job for JSON."""
         return {
             "id": self.job.id,
             "tube": self.job.tube,
@@ -252,7 +238,6 @@ class Worker:
 
     @property
     def count(self) -> int:
-        """How many jobs it holds."""
         return max(self.session.jobs_held if self.session else 0, len(self.jobs))
 
 
@@ -309,7 +294,6 @@ async def find_held(server: Server, tube: str = "") -> Held:
 
 
 def in_order(held: list[HeldJob]) -> list[HeldJob]:
-    """Jobs, the one that has run longest first."""
     return sorted(held, key=lambda each: (-each.ran_s, each.job.id))
 
 
@@ -373,7 +357,6 @@ async def timed(client: "AsyncClient[bytes]", jobs: list[JobInfo]) -> list[HeldJ
 
 
 def workers_of(held: list[HeldJob], who: list[SessionInfo]) -> list[Worker]:
-    """Who holds the jobs; who holds most first."""
     jobs: dict[int | None, list[HeldJob]] = {each.number: [] for each in who if each.jobs_held}
     for each in held:
         jobs.setdefault(each.session, []).append(each)

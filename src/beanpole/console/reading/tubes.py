@@ -23,8 +23,7 @@ async def tubes_of(server: Server) -> list[StatsTube]:
     return list(tubes.values())
 
 
-NEEDS_RULES = "needs list-rules, which this server does not have"
-"""Why a server shows no rules."""
+NEEDS_RULES = "needs list-rules, which this server does not have"  # why a server shows no rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,6 @@ class RuleSet:
 
 
 async def has_rules(server: Server) -> bool:
-    """Whether the server knows rules."""
     return "list-rules" in await (await server.client()).features()
 
 

@@ -100,11 +100,8 @@ FILLED = "filled"
 # --- What stands around an action -------------------------------------------------------------------------------------
 
 
-FIELDS = {"state": "states"}
-"""Fields of forms that are called otherwise in `Given`."""
-
-ELSEWHERE = {"tube", "pattern", "rules", "with_body"}
-"""Fields that the page shows in another way."""
+FIELDS = {"state": "states"}  # fields of forms that are called otherwise in `Given`
+ELSEWHERE = {"tube", "pattern", "rules", "with_body"}  # fields that the page shows in another way
 
 
 def given_with(action: Action) -> list[tuple[str, str]]:
@@ -118,7 +115,6 @@ def given_with(action: Action) -> list[tuple[str, str]]:
 
 
 def text_of(field: Input, value: object) -> str:
-    """The value of a field, as people read it."""
     if isinstance(value, bytes):
         return preview(value) + "…" * (len(value) > limits.BODY_SHOWN_BYTES) if value else "empty"
     if isinstance(value, tuple):
@@ -147,36 +143,29 @@ def way_back(view: View, server: str, target: Target | None, tube: str = "") -> 
     return ("To the tube", tube_url(view, server, tube)) if tube else ("To the tubes", url(view, "/tubes", server=kept))
 
 
-SOON_S = 0.3
-"""Seconds that the page of a run waits for its end: most need no more."""
-
-MARK = "mark"
-"""The field of a dry run that is another one each time that it is shown."""
+SOON_S = 0.3  # seconds that the page of a run waits for its end: most need no more
+MARK = "mark"  # the field of a dry run that is another one each time that it is shown
 
 MARK_CHARS = 64
 
-BODY_BYTES = 65_536
-"""Bytes of a body that can be changed in a form."""
+BODY_BYTES = 65_536  # bytes of a body that can be changed in a form
 
 
 # --- Runs -------------------------------------------------------------------------------------------------------------
 
 
 async def show_runs(view: View) -> dict[str, Any]:
-    """The recent runs, of the servers that are asked about."""
     names = {each.name for each in view.servers}
     return {"verbs": VERBS, "runs": [each for each in view.console.kept(Runs).recent() if each.action.server in names]}
 
 
 async def show_run(view: View) -> dict[str, Any]:
-    """One of them."""
     run = run_of(view)
     back = way_back(view, run.action.server, run.action.target)
     return {"run": run, "verb": VERBS[run.action.verb], "given": given_with(run.action), "back": back}
 
 
 def run_of(view: View) -> Run:
-    """The run of an address. Raises HTTPException."""
     run = view.console.kept(Runs).get(view.request.path_params["id"])
     if run is None:
         raise HTTPException(404, "There is no such action, or it was long ago, or before the console started.")
@@ -192,12 +181,10 @@ async def stop_run(view: View) -> Response:
 
 
 async def undo_run(view: View) -> Response:
-    """Begins what brings back what was before; a second time there is nothing to undo."""
     return to_run(await begun(await undo(view.console, run_of(view), view.visitor)))
 
 
 def to_run(run: Run) -> Response:
-    """Leads to its page."""
     return RedirectResponse(f"/actions/{run.id}", 303, HEADERS)
 
 
@@ -290,7 +277,6 @@ async def look(view: View) -> Response:
 
 
 def dry(view: View, made: DryRun, error: str = "") -> Response:
-    """The page of a dry run; with an error if it was not confirmed as it must be."""
     kept = [*fields_of(made.action, made.highest), (MARK, secrets.token_hex(8))]
     shown = {"made": made, "verb": VERBS[made.action.verb], "kept": kept, "error": error}
     tube = made.sample[0].tube if made.sample else ""
@@ -323,7 +309,6 @@ async def begin(view: View) -> Response:
 
 
 def refused(view: View, fields: Fields, error: RefusedError) -> Response:
-    """The form again, with what is wrong."""
     if only_value(fields, "verb") not in VERBS:
         raise HTTPException(400, str(error))
     return render.page(view, FORM, asking(view, {**fields, FILLED: ["1"]}, str(error)), 409)
@@ -352,7 +337,6 @@ def answered(do: Callable[[View], Awaitable[Response]]) -> Callable[[Request], A
 
 
 def sentence(text: str) -> str:
-    """A text with a capital and a full stop."""
     return text[:1].upper() + text[1:] + "." * (not text.endswith("."))
 
 

@@ -16,17 +16,13 @@ from beanpole.console.history import Key, Series, SpanName
 from beanpole.console.screens.screen import View
 from beanpole.console.servers import Seen
 
-WIDTH, HEIGHT = 640, 180
-"""Of a chart, in units that the page stretches."""
-
-LEFT, RIGHT, TOP, BOTTOM = 48, 8, 8, 20
-"""Around the lines: the texts of the axes."""
+WIDTH, HEIGHT = 640, 180  # of a chart, in units that the page stretches
+LEFT, RIGHT, TOP, BOTTOM = 48, 8, 8, 20  # around the lines: the texts of the axes
 
 POINTS_MAX, ALL_POINTS_MAX = 120, 480
 """Points of a line, and of all lines of a chart: of more, the highest of each few is drawn. It stays below 8 kB."""
 
-TICKS_MAX, LABELS_MAX = 8, 10
-"""Texts below a chart of lines, and below one of bars: they must not touch."""
+TICKS_MAX, LABELS_MAX = 8, 10  # texts below a chart of lines, and below one of bars: they must not touch
 
 SPARK_WIDTH, SPARK_HEIGHT, SPARK_POINTS_MAX = 90, 20, 45
 
@@ -110,7 +106,6 @@ def line(
 
 
 def legend(labels: Sequence[str], names: Sequence[str]) -> Markup:
-    """What each line is."""
     return Markup('<span class="legend">{}</span>').format(
         Markup().join(
             Markup(
@@ -123,7 +118,6 @@ def legend(labels: Sequence[str], names: Sequence[str]) -> Markup:
 
 
 def description(drawn: Sequence[Sequence[tuple[float, Value]]], labels: Sequence[str], unit: str) -> str:
-    """The chart in words."""
     said = []
     for label, points in zip(labels, drawn, strict=True):
         known = [value for _, value in points if value is not None]
@@ -136,7 +130,6 @@ def description(drawn: Sequence[Sequence[tuple[float, Value]]], labels: Sequence
 
 
 def grid(top: float, unit: str, y: Callable[[float], float]) -> Markup:
-    """Lines across, with their values."""
     parts = Markup()
     for share in (0, 0.5, 1):
         at = y(top * share)
@@ -146,8 +139,7 @@ def grid(top: float, unit: str, y: Callable[[float], float]) -> Markup:
     return parts
 
 
-STEPS_S = (1, 5, 15, 60, 120, 300, 600, 1800, 3600, 7200)
-"""Between the times below a chart."""
+STEPS_S = (1, 5, 15, 60, 120, 300, 600, 1800, 3600, 7200)  # between the times below a chart
 
 
 def ticks(first: float, last: float, x: Callable[[float], float]) -> Markup:
@@ -210,8 +202,7 @@ def histogram(counts: Sequence[int], bounds: Sequence[str], title: str = "") -> 
 # --- Of servers and tubes ---------------------------------------------------------------------------------------------
 
 
-LINES_MAX = 6
-"""Servers that have lines of their own in a chart: there are so many colours."""
+LINES_MAX = 6  # servers that have lines of their own in a chart: there are so many colours
 
 STATES: tuple[Key, ...] = ("ready", "reserved", "delayed", "buried")
 
@@ -221,12 +212,10 @@ SPANS: tuple[tuple[SpanName, str], ...] = (("15m", "15 minutes"), ("6h", "6 hour
 
 
 def span_of(view: View) -> SpanName:
-    """For how long charts look back: ``?span=``."""
     return "6h" if view.query.get("span") == "6h" else "15m"
 
 
 def charts_of(seen: Seen, span: SpanName, tube: str | None = None) -> list[Markup]:
-    """The charts of a server, or of one tube."""
     history = seen.server.history
 
     def of(*keys: Key) -> list[Any]:
@@ -243,7 +232,6 @@ def charts_of(seen: Seen, span: SpanName, tube: str | None = None) -> list[Marku
 
 
 def charts_of_several(seens: Sequence[Seen], span: SpanName) -> list[Markup]:
-    """The charts of several servers, each a line."""
     shown = seens[:LINES_MAX]
     names = [seen.server.name for seen in shown]
     wanted: tuple[tuple[Key, str, str], ...] = (

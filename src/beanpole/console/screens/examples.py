@@ -16,8 +16,7 @@ from beanpole.console.screens.screen import Screen, View
 
 HEADER = '"Authorization: Bearer $TOKEN"'
 
-PLACES = {"tube": "default", "id": "1", "run": "1"}
-"""What stands in paths for what there is: the tube is always there."""
+PLACES = {"tube": "default", "id": "1", "run": "1"}  # what stands in paths for what there is: the tube is always there
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,6 @@ def commands(operations: Sequence[Operation], origin: str, server: str, *, has_t
 
 
 def line_of(operation: Operation, example: Example, origin: str, server: str, *, has_tokens: bool) -> str:
-    """The command of an example."""
     places = {"server": server, **PLACES}
     path = "/".join(quote(places[each[1:-1]], safe="") if each.startswith("{") else each for each in operation.segments)
     query = f"?{urlencode(example.query)}" if example.query else ""
@@ -55,7 +53,6 @@ def line_of(operation: Operation, example: Example, origin: str, server: str, *,
 
 
 def others(origin: str, *, has_tokens: bool) -> Iterator[Command]:
-    """What else programs can read here."""
     for what, path, is_open in (
         ("All of this for programs that make clients.", "/openapi.json", False),
         ("A list with its filter as JSON lines, to the end: each page that shows one has it.",
@@ -68,12 +65,10 @@ def others(origin: str, *, has_tokens: bool) -> Iterator[Command]:
 
 
 def origin_of(request: Request) -> str:
-    """How the browser has reached the console."""
     return f"http{'s' * is_https(request)}://{request.headers.get('host') or 'localhost'}"
 
 
 async def show(view: View) -> dict[str, Any]:
-    """Returns the commands."""
     origin, has_tokens = origin_of(view.request), view.console.settings.token_file is not None
     found = list(commands(OPERATIONS, origin, view.server.name, has_tokens=has_tokens))
     return {

@@ -43,7 +43,6 @@ class Further:
 
 
 def wanted_of(view: View) -> FailureFilter:
-    """What the address asks for."""
     query = view.query
     return FailureFilter(
         tube=query.get("tube", ""),
@@ -62,7 +61,6 @@ def ordered(groups: list[Group], by: str) -> list[Group]:
 
 
 async def show(view: View) -> dict[str, Any]:
-    """Returns the groups, or if the address names one, its jobs."""
     wanted, until = wanted_of(view), look_ends_at()
     heard, away = await ask_all(view, lambda server: failures.find(server, wanted, until))
     groups = ordered([group for each in heard for group in each.value.groups], view.query.get("sort") or FIRST)
@@ -98,7 +96,6 @@ def group_of(heard: Sequence[Heard[Failures]]) -> Group | None:
 
 
 def jobs_of(heard: Sequence[Heard[Failures]]) -> list[Failure]:
-    """The jobs of that group."""
     group = group_of(heard)
     if group is None:
         return []

@@ -26,14 +26,9 @@ from beanpole.errors import ArgumentError, JobTooBigError, NotFoundError
 from beanpole.operations.table import Operation
 from beanpole.protocol import wire
 
-SEARCH_CHARS_MAX = 200
-"""Characters of what is searched for."""
-
-EXPORT_BYTES = 16_777_216
-"""Bytes of each body in an export: of a longer one the line says that it is cut."""
-
-TUBES_OFFERED = 100
-"""Tubes of which one is offered to choose from."""
+SEARCH_CHARS_MAX = 200  # characters of what is searched for
+EXPORT_BYTES = 16_777_216  # bytes of each body in an export: of a longer one the line says that it is cut
+TUBES_OFFERED = 100  # tubes of which one is offered to choose from
 
 ORDERS = (("id", "by id"), ("next", "as workers get them"))
 
@@ -42,7 +37,6 @@ COUNTERS = ("reserves", "timeouts", "releases", "buries", "kicks")
 
 
 async def show(view: View) -> dict[str, Any]:
-    """Returns a page of jobs; without a tube, the tubes that there are."""
     to_job(view)
     wanted = filter_of(view.query)
     if wanted is None:
@@ -87,7 +81,6 @@ async def lines(view: View) -> AsyncGenerator[list[dict[str, Any]], None]:
 
 
 def record(job: JobInfo, *, hides: bool) -> dict[str, Any]:
-    """A line."""
     made = record_of(job, body=not hides)
     if not hides and job.size is not None and job.size > len(job.body):
         made["body_is_cut"] = True
@@ -134,7 +127,6 @@ def filter_of(query: Mapping[str, str]) -> JobFilter | None:
 
 
 def whole(text: str, name: str) -> int:
-    """A number of a job. Raises HTTPException for what is none."""
     if not (text.isascii() and text.isdecimal()) or len(text) > len(str(ID_MAX)) or int(text) > ID_MAX:
         raise HTTPException(400, f"{name} is the number of a job, not {text[:50]!r}")
     return int(text)
@@ -185,12 +177,10 @@ SCREEN = Screen("/jobs", "jobs.html", show, live=("counts",), title="Jobs", key=
 # --- One job ----------------------------------------------------------------------------------------------------------
 
 
-DEAD = {"died", "failed"}
-"""The reasons of `explain` that say what was, not what is."""
+DEAD = {"died", "failed"}  # the reasons of `explain` that say what was, not what is
 
 
 async def show_job(view: View) -> dict[str, Any]:
-    """Returns what is known of a job. Raises HTTPException: there is none."""
     id = whole(view.request.path_params["id"], "id")
     try:
         found = await job_seen(view.server, id, limits.JSON_BYTES_MAX)
@@ -215,7 +205,6 @@ async def show_job(view: View) -> dict[str, Any]:
 
 
 def body_of(found: JobSeen, kind: str) -> Shown:
-    """The body as it was asked for."""
     body = found.info.body
     return shown(body, len(body) if found.info.size is None else found.info.size, kind)
 

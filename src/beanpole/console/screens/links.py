@@ -11,17 +11,10 @@ from urllib.parse import quote, urlencode
 if TYPE_CHECKING:
     from beanpole.console.screens.screen import View
 
-SECTIONS = {"put": "actions"}
-"""The screens that are reached from another one, by the first parts of their paths."""
-
-DOTS = {".", ".."}
-"""Names of tubes that browsers take for folders, encoded or not."""
-
-NAMELESS = "-"
-"""The path of a tube whose name is in ``?tube=``: no tube's name begins with a hyphen."""
-
-ENDING = ".jsonl"
-"""What the address of a list as JSON lines ends with."""
+SECTIONS = {"put": "actions"}  # the screens that are reached from another one, by the first parts of their paths
+DOTS = {".", ".."}  # names of tubes that browsers take for folders, encoded or not
+NAMELESS = "-"  # the path of a tube whose name is in ``?tube=``: no tube's name begins with a hyphen
+ENDING = ".jsonl"  # what the address of a list as JSON lines ends with
 
 Parameter = str | int | float | Iterable[str] | None
 
@@ -62,14 +55,12 @@ def of_server(view: "View", server: str) -> str | None:
 
 
 def tube_url(view: "View", server: str, name: str, end: str = "") -> str:
-    """The address of a tube."""
     if name in DOTS:
         return url(view, f"/tubes/{NAMELESS}{end}", server=of_server(view, server), tube=name)
     return url(view, f"/tubes/{quote(name, safe='')}{end}", server=of_server(view, server))
 
 
 def job_url(view: "View", server: str, number: int, end: str = "") -> str:
-    """The address of a job."""
     return url(view, f"/jobs/{number}{end}", server=of_server(view, server))
 
 

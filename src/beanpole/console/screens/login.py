@@ -19,13 +19,11 @@ SCREEN = Screen("/login", "login.html", nothing, title="")
 
 
 async def show(request: Request) -> Response:
-    """The page."""
     access_of(request)
     return page(request, {"to": local(request.query_params.get("to", "/")), "is_wrong": False})
 
 
 async def log_in(request: Request) -> Response:
-    """Takes the token."""
     access, sent = access_of(request), await guard.form(request)
     to = local(sent.get("to", ["/"])[0])
     token = access.token(sent.get("token", [""])[0].strip())
@@ -70,7 +68,6 @@ def local(to: str) -> str:
 
 
 def page(request: Request, shown: dict[str, Any], status: int = 200) -> Response:
-    """The login page, which everybody may see."""
     view = View(request, request.app.state.console, visitor_of(request))
     return render.page(view, SCREEN, shown, status)
 

@@ -31,11 +31,8 @@ SECOND_NS = 1_000_000_000
 KEPT_FOR_NS = 60 * SECOND_NS
 """How old the sample is at most that the last one is compared with: a burst that was just put is no trouble yet."""
 
-APART_NS = 5 * SECOND_NS
-"""Between samples that are kept."""
-
-LATER_NS = 600 * SECOND_NS
-"""After so long without a look, nothing is compared: what was then is no news."""
+APART_NS = 5 * SECOND_NS  # between samples that are kept
+LATER_NS = 600 * SECOND_NS  # after so long without a look, nothing is compared: what was then is no news
 
 Findings = list[tuple[str, Finding]]
 """The names of checks, and what they have found, the worst first."""
@@ -81,16 +78,12 @@ async def find_wrong(server: Server, sample: Sample) -> Findings:
 # --- The page ---------------------------------------------------------------------------------------------------------
 
 
-TUBES_SHOWN = 10
-"""Tubes of the overview, those at which most happens."""
+TUBES_SHOWN = 10  # tubes of the overview, those at which most happens
 
 FINDINGS_SHOWN = 20
 
-TUBES_NAMED = 10
-"""Tubes that a finding names."""
-
-KINDS = {Severity.ERROR: "bad", Severity.WARNING: "warn", Severity.NOTE: "note"}
-"""The classes of findings."""
+TUBES_NAMED = 10  # tubes that a finding names
+KINDS = {Severity.ERROR: "bad", Severity.WARNING: "warn", Severity.NOTE: "note"}  # the classes of findings
 
 
 def lateness(seen: Seen) -> float | None:
@@ -119,7 +112,6 @@ def oldest_of(seen: Seen) -> float | None:
 
 
 def counted(stats: Sequence[Stats]) -> dict[str, Any]:
-    """How many jobs and sessions there are now."""
     keys = ("jobs_ready", "jobs_urgent", "jobs_reserved", "jobs_delayed", "jobs_buried")
     kinds = (*keys, "waiting", "workers", "connections")
     return {kind.removeprefix("jobs_"): sum(getattr(each, f"current_{kind}") for each in stats) for kind in kinds}
@@ -172,7 +164,6 @@ def at_work(rows: Sequence[Row]) -> list[Row]:
 
 
 async def show(view: View) -> dict[str, Any]:
-    """Returns the servers with what is known of each."""
     seens, span = await look(view), charts.span_of(view)
     wrong = await found(seens)
     tubes = at_work(await rows_of(seens))

@@ -42,7 +42,6 @@ class File:
 
 @cache
 def files() -> dict[str, File]:
-    """All files, by their names."""
     folder = resources.files("beanpole.console.screens").joinpath("static")
     found = {}
     for each in folder.iterdir() if folder.is_dir() else ():
@@ -54,12 +53,10 @@ def files() -> dict[str, File]:
 
 
 def address(name: str) -> str:
-    """The address of a file, for templates."""
     return f"/static/{name}?v={files()[name].version}"
 
 
 async def static(request: Request) -> Response:
-    """A file."""
     found = files().get(request.path_params["name"])
     if found is None:
         raise HTTPException(404, f"there is no {request.url.path}")
@@ -103,13 +100,11 @@ def environment() -> Environment:
 
 
 def page(view: View, screen: Screen, shown: dict[str, Any], status: int = 200) -> Response:
-    """A whole page."""
     text = environment().get_template(screen.template).render(everything(view, screen, shown))
     return HTMLResponse(text.encode("utf-8", "replace"), status, HEADERS)
 
 
 def blocks(view: View, screen: Screen, shown: dict[str, Any], names: Iterable[str]) -> dict[str, str]:
-    """Some blocks of it, by name."""
     template = environment().get_template(screen.template)
     context = template.new_context(everything(view, screen, shown))
     return {name: "".join(template.blocks[name](context)) for name in names}
@@ -129,7 +124,6 @@ AWAY = Screen("", "away.html", nothing, title="")
 
 
 async def error_answer(request: Request, error: Exception) -> Response:
-    """Says what is wrong."""
     if isinstance(error, HTTPException):
         screen, status, sentence, headers = ERROR, error.status_code, error.detail, dict(error.headers or {})
     elif isinstance(error, TemplateNotFound):  # it is an OSError, of all things

@@ -11,12 +11,10 @@ from beanpole.console.streams import Pieces
 from beanpole.errors import ArgumentError
 from beanpole.protocol import wire
 
-TUBES_SHOWN = 5
-"""Tubes that a row names."""
+TUBES_SHOWN = 5  # tubes that a row names
 
 
 def is_tube(name: str) -> bool:
-    """Whether a tube can have this name."""
     try:
         wire.tube_name(name)
     except ArgumentError:
@@ -25,7 +23,6 @@ def is_tube(name: str) -> bool:
 
 
 async def show(view: View) -> dict[str, Any]:
-    """Returns all rules, and those of a tube that the address names."""
     tube, pattern = view.query.get("tube", ""), view.query.get("pattern", "")
 
     async def ask(server: Server) -> tuple[bool, list[RuleSet]]:
@@ -58,7 +55,6 @@ async def show(view: View) -> dict[str, Any]:
 
 
 async def lines(view: View) -> Pieces:
-    """All rules."""
     for server in await holders(view.servers):
         yield [
             {"server": server.name, "pattern": each.pattern, "rules": dict(each.rules), "tubes": each.tubes}

@@ -44,7 +44,6 @@ class View:
 
 
 async def nothing(_: View) -> dict[str, Any]:
-    """What a screen shows that has nothing of its own."""
     return {}
 
 
@@ -79,8 +78,7 @@ class Screen:
 
 T = TypeVar("T")
 
-NUMBER_DIGITS_MAX = 19
-"""Digits of a number in an address: it stays below 2**64."""
+NUMBER_DIGITS_MAX = 19  # digits of a number in an address: it stays below 2**64
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +98,6 @@ class Away:
 
 
 async def look(view: View) -> list[Seen]:
-    """The servers that a view is about, as they are."""
     return list(await asyncio.gather(*(see(server) for server in view.servers)))
 
 

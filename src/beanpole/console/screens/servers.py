@@ -9,8 +9,7 @@ from beanpole.console.screens.screen import Screen, View, look, state_of
 from beanpole.console.servers import Seen
 from beanpole.observe.sampling import role_of
 
-LOG_KEYS = ("log-bytes", "log-live-bytes", "log-free-bytes")
-"""The sizes of Beanpole's log."""
+LOG_KEYS = ("log-bytes", "log-live-bytes", "log-free-bytes")  # the sizes of Beanpole's log
 
 
 class Fact(NamedTuple):
@@ -23,7 +22,6 @@ class Fact(NamedTuple):
 
 
 def missing(name: str, reason: str) -> Fact:
-    """What a server does not say."""
     return Fact(name, reason, "grey")
 
 
@@ -36,13 +34,11 @@ def number(stats: Stats, key: str) -> float | None:
 
 
 def version_of(stats: Stats) -> str:
-    """What it is, and its version."""
     ours = stats.get("beanpole-version")
     return f"Beanpole {ours}" if ours is not None else f"beanstalkd {stats.version}"
 
 
 def process_of(stats: Stats) -> Iterator[Fact]:
-    """The process."""
     yield Fact("Version", version_of(stats))
     yield Fact("Up for", words.duration(stats.uptime))
     yield Fact("Host", f"{stats.hostname} ({stats.platform}), process {stats.pid}")
@@ -63,7 +59,6 @@ def process_of(stats: Stats) -> Iterator[Fact]:
 
 
 def cluster_of(stats: Stats) -> Iterator[Fact]:
-    """Its part in a cluster."""
     role = role_of(stats)
     yield Fact("Role", role)
     yield Fact("Epoch", str(stats.get("cluster-epoch", "?")))
@@ -80,7 +75,6 @@ def cluster_of(stats: Stats) -> Iterator[Fact]:
 
 
 def log_of(stats: Stats) -> Iterator[Fact]:
-    """What it keeps on disk."""
     policy = stats.get("durability")
     if role_of(stats):
         yield Fact("Log", f"in PostgreSQL, durability {policy or '?'}")
@@ -119,12 +113,10 @@ def facts_of(seen: Seen) -> list[tuple[str, list[Fact]]]:
 
 
 def nodes_of(seens: list[Seen]) -> list[tuple[Seen, Stats]]:
-    """Those that are in a cluster."""
     return [(seen, seen.sample.stats) for seen in seens if seen.sample is not None and role_of(seen.sample.stats)]
 
 
 async def show(view: View) -> dict[str, Any]:
-    """Returns the servers."""
     seens = await look(view)
     return {
         "servers": [(seen, *state_of(seen), facts_of(seen)) for seen in seens],

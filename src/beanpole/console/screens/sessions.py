@@ -12,15 +12,13 @@ from beanpole.console.screens.screen import Screen, View, ask_all, number
 from beanpole.console.servers import holders
 from beanpole.console.streams import Pieces
 
-SESSIONS_PER_PAGE = 100
-"""Sessions that a page shows."""
+SESSIONS_PER_PAGE = 100  # sessions that a page shows
 
 DOING = (("", "all"), ("waiting", "that wait for jobs"), ("holding", "that hold jobs"))
 """Filters by what a session does."""
 
 
 def wanted_of(view: View) -> SessionFilter:
-    """What the address asks for."""
     query = view.query
     by = query.get("sort", "").removeprefix("-")
     return SessionFilter(
@@ -57,7 +55,6 @@ async def show(view: View) -> dict[str, Any]:
 
 
 async def lines(view: View) -> Pieces:
-    """All sessions that fit, by their numbers."""
     for server in await holders(view.servers):
         wanted = replace(wanted_of(view), after=None, order="number", limit=limits.SESSIONS_LOOKED)
         while True:
@@ -76,21 +73,16 @@ SCREEN = Screen(
 # --- What is being worked on ------------------------------------------------------------------------------------------
 
 
-HELD_PER_PAGE = 100
-"""Held jobs, or workers, that a page shows."""
-
-LATE = 0.75
-"""The part of its time to run from which a job is shown as late."""
+HELD_PER_PAGE = 100  # held jobs, or workers, that a page shows
+LATE = 0.75  # the part of its time to run from which a job is shown as late
 
 
 def fits_worker(view: View, name: str, peer: str, session: int | None) -> bool:
-    """Whether a worker is one that the address asks for."""
     text, wanted = view.query.get("text", "").casefold(), number(view, "session")
     return (text in name.casefold() or text in peer.casefold()) and wanted in {None, session}
 
 
 async def show_busy(view: View) -> dict[str, Any]:
-    """Returns who holds what."""
     tube = view.query.get("tube", "")
     heard, away = await ask_all(view, lambda server: sessions.find_held(server, tube))
     jobs = [

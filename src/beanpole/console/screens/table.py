@@ -44,8 +44,6 @@ SCREENS: tuple[Screen, ...] = (
 
 
 def answer(screen: Screen) -> Callable[[Request], Awaitable[Response]]:
-    """What answers requests for a screen."""
-
     async def shown(request: Request) -> Response:
         view = View(request, request.app.state.console, visitor_of(request))
         if screen.live and request.method == "GET" and MEDIA_TYPE in request.headers.get("accept", ""):
@@ -69,8 +67,6 @@ def stream(view: View, screen: Screen) -> Response:
 
 
 def lines(screen: Screen) -> Callable[[Request], Awaitable[Response]]:
-    """What answers requests for the list of a screen as a file."""
-
     async def written(request: Request) -> Response:
         assert screen.lines is not None, "it has a route"
         view = View(request, request.app.state.console, visitor_of(request))

@@ -23,14 +23,9 @@ from beanpole.observe.growth import UNKNOWN, Rates
 from beanpole.observe.sampling import OLDEST
 from beanpole.protocol import wire
 
-TUBES_PER_PAGE = 100
-"""Rows of a page."""
-
-DIGITS_MAX = 9
-"""Of the number of a row in an address."""
-
-NOT_KNOWN = "\u2013"
-"""A dash, for what is not known."""
+TUBES_PER_PAGE = 100  # rows of a page
+DIGITS_MAX = 9  # of the number of a row in an address
+NOT_KNOWN = "\u2013"  # a dash, for what is not known
 
 NEEDS = "stats-tubes, which plain beanstalkd does not have"
 """What the server must know to say more than `stats-tube` does."""
@@ -50,7 +45,6 @@ class Row:
 
     @property
     def server(self) -> str:
-        """The name of the server."""
         return self.seen.server.name
 
 
@@ -70,8 +64,6 @@ class Column:
 
 
 def key(name: str) -> Callable[[Row], float | None]:
-    """What a tube says under a name."""
-
     def of(row: Row) -> float | None:
         value = row.tube.raw.get(name)
         return value if isinstance(value, int | float) else None
@@ -80,7 +72,6 @@ def key(name: str) -> Callable[[Row], float | None]:
 
 
 def rate(name: str) -> Callable[[Row], float | None]:
-    """A rate of a tube."""
     return lambda row: getattr(row.rates, name)
 
 
@@ -117,8 +108,7 @@ COLUMNS: tuple[Column, ...] = (
 )
 """All columns, in their order."""
 
-SPARK = "history"
-"""The key of the column with the sparkline."""
+SPARK = "history"  # the key of the column with the sparkline
 
 FIRST = (*(each.key for each in COLUMNS if each.is_first), SPARK)
 
@@ -181,7 +171,6 @@ def cells(row: Row, columns: Iterable[Column]) -> list[tuple[str, str]]:
 
 
 def spark(row: Row) -> Markup:
-    """The ready jobs of the last quarter of an hour."""
     return charts.spark(row.seen.server.history.series("ready", row.tube.name).values, "ready jobs, 15 minutes")
 
 
@@ -193,7 +182,6 @@ def found(view: View, rows: Sequence[Row]) -> list[Row]:
 
 
 async def lines(view: View) -> Pieces:
-    """All tubes of the list, with all that their servers say of them."""
     rows = found(view, await rows_of(await look(view)))
     for start in range(0, len(rows), TUBES_PER_PAGE):
         yield [
@@ -203,7 +191,6 @@ async def lines(view: View) -> Pieces:
 
 
 async def show(view: View) -> dict[str, Any]:
-    """Returns the page of the list."""
     query = view.request.query_params
     seens = await look(view)
     everything = await rows_of(seens)
@@ -249,19 +236,15 @@ SCREEN = Screen("/tubes", "tubes.html", show, live=("away", "rows", "count"), ti
 
 T = TypeVar("T")
 
-JOBS_SHOWN = 5
-"""Jobs of each state."""
-
-BODY_BYTES = 200
-"""Of each of their bodies."""
+JOBS_SHOWN = 5  # jobs of each state
+BODY_BYTES = 200  # of each of their bodies
 
 SESSIONS_SHOWN = 10
 
 CLOSED = {"paused", "rate", "concurrency"}
 """The words of the reasons for which a tube hands out no jobs, though it has some and workers wait."""
 
-TROUBLE = CLOSED | {"full", "unwatched"}
-"""Those that somebody should look at."""
+TROUBLE = CLOSED | {"full", "unwatched"}  # those that somebody should look at
 
 COUNTS: tuple[tuple[str, str], ...] = (
     ("total-jobs", "put"),
@@ -342,7 +325,6 @@ async def explained(seen: Seen, name: str) -> tuple[Explanation | None, str]:
 
 
 async def show_tube(view: View) -> dict[str, Any]:
-    """Returns the tube, which need not be there now."""
     name = name_of(view)
     seen, span = await see(view.server), charts.span_of(view)
     row = next((row for row in await rows_of([seen]) if row.tube.name == name), None)

@@ -5,11 +5,8 @@ from datetime import UTC, datetime
 from beanpole.console.reading.bodies import visible
 from beanpole.observe import units
 
-NARROW = "\u202f"
-"""A narrow space at which no line ends."""
-
-TIME_MAX_S = 253_402_300_799
-"""The last second of the year 9999, up to which dates are written."""
+NARROW = "\u202f"  # a narrow space at which no line ends
+TIME_MAX_S = 253_402_300_799  # the last second of the year 9999, up to which dates are written
 
 
 def count(number: int) -> str:
@@ -18,12 +15,10 @@ def count(number: int) -> str:
 
 
 def exact(number: int) -> str:
-    """All digits of a whole number."""
     return f"{number:,}".replace(",", NARROW)
 
 
 def rate(per_second: float) -> str:
-    """Something a second."""
     return units.rate(per_second).replace(" ", NARROW)
 
 
@@ -35,12 +30,10 @@ def duration(seconds: float) -> str:
 
 
 def size(number: int) -> str:
-    """Bytes."""
     return units.size(number).replace(" ", NARROW)
 
 
 def date(unix_s: float) -> datetime:
-    """A time as a date in UTC."""
     return datetime.fromtimestamp(min(max(unix_s, 0), TIME_MAX_S), UTC)
 
 
@@ -50,7 +43,6 @@ def machine_time(unix_s: float) -> str:
 
 
 def utc(unix_s: float) -> str:
-    """A time in UTC for people."""
     return date(unix_s).strftime("%Y-%m-%d %H:%M:%S")
 
 

@@ -49,17 +49,10 @@ def visitor_of(request: Request) -> Visitor:
     return found if isinstance(found, Visitor) else Visitor()
 
 
-WRONG_TOKEN_S = 0.25
-"""Seconds that the answer to a first wrong token waits; each further one twice as long."""
-
-WRONG_TOKEN_S_MAX = 5
-"""Seconds that it waits at most."""
-
-WRONG_TOKEN_FORGOTTEN_S = 600
-"""Seconds after which a wrong token is forgotten."""
-
-WRONG_TOKEN_PEERS_MAX = 1_000
-"""Peers whose wrong tokens are counted: the last ones."""
+WRONG_TOKEN_S = 0.25  # seconds that the answer to a first wrong token waits; each further one twice as long
+WRONG_TOKEN_S_MAX = 5  # seconds that it waits at most
+WRONG_TOKEN_FORGOTTEN_S = 600  # seconds after which a wrong token is forgotten
+WRONG_TOKEN_PEERS_MAX = 1_000  # peers whose wrong tokens are counted: the last ones
 
 
 class Attempts:
@@ -84,8 +77,7 @@ class Attempts:
 ENDED_SESSIONS_MAX = 10_000
 """Sessions of which is kept that they were ended: each takes about 200 bytes, and one needs a token to make one."""
 
-COOKIE_CHARS_MAX = 300
-"""Characters of a cookie that is looked at."""
+COOKIE_CHARS_MAX = 300  # characters of a cookie that is looked at
 
 COOKIE = "beanpole-session"
 
@@ -100,13 +92,11 @@ class Session:
 
     @property
     def visitor(self) -> Visitor:
-        """Who has it."""
         form_token = self.token.signature(b"form", self.nonce.encode())
         return Visitor(self.token.name, may_change=True, form_token=form_token)
 
     @property
     def cookie(self) -> str:
-        """Its text."""
         signed = f"{self.ends_s}.{self.nonce}.{self.token.name}"
         return f"{self.token.signature(b'session', signed.encode())}.{signed}"
 
@@ -131,7 +121,6 @@ class Access:
         return found
 
     def begin(self, token: Token) -> Session:
-        """A new session."""
         return Session(token, secrets.token_hex(16), int(self._unix_s()) + limits.SESSION_S)
 
     def session(self, cookie: str) -> Session | None:

@@ -64,7 +64,6 @@ class Hosts:
         self._names = frozenset(host_of(name) for name in names)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request."""
         if scope["type"] == "http" and any(
             not is_allowed(each, self._names) for each in Headers(scope=scope).getlist("host")
         ):
@@ -99,8 +98,6 @@ class SafeAnswers:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request."""
-
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
@@ -114,8 +111,7 @@ class SafeAnswers:
 # --- Forms ------------------------------------------------------------------------------------------------------------
 
 
-FORM_FIELDS_MAX = 10_000
-"""Fields of a form."""
+FORM_FIELDS_MAX = 10_000  # fields of a form
 
 Form = dict[str, list[str]]
 """The fields in their order, each with all its values; empty ones too."""
@@ -156,8 +152,7 @@ async def read_form(request: Request, bytes_max: int) -> Form:
 # --- Visitors ---------------------------------------------------------------------------------------------------------
 
 
-FORM_BYTES_MAX = 2 * 1024 * 1024
-"""Bytes of any other form: a body of a job, escaped, or the IDs of a long list."""
+FORM_BYTES_MAX = 2 * 1024 * 1024  # bytes of any other form: a body of a job, escaped, or the IDs of a long list
 
 OPEN = frozenset({"/metrics", "/health", "/ready", "/leader"})
 STATIC = "/static/"
@@ -183,7 +178,6 @@ class Guard:
         self._refuse = refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request."""
         request, path = Request(scope, receive), scope["path"]
         state = scope.setdefault("state", {})
         state["visitor"] = STRANGER
@@ -267,7 +261,6 @@ def stranger(request: Request) -> HTTPException:
 
 
 def unauthorized(sentence: str) -> HTTPException:
-    """No token, or a wrong one."""
     return HTTPException(401, sentence, {"WWW-Authenticate": 'Bearer realm="beanpole"'})
 
 

@@ -16,14 +16,9 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
-TOKEN_CHARS_MIN = 16
-"""Characters of a token: shorter ones could be guessed."""
-
-TOKEN_CHARS_MAX = 256
-"""Characters of a token."""
-
-TOKEN_FILE_BYTES_MAX = 65_536
-"""Bytes of the file of tokens."""
+TOKEN_CHARS_MIN = 16  # characters of a token: shorter ones could be guessed
+TOKEN_CHARS_MAX = 256  # characters of a token
+TOKEN_FILE_BYTES_MAX = 65_536  # bytes of the file of tokens
 
 NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 SECRET = re.compile(rf"[!-~]{{{TOKEN_CHARS_MIN},{TOKEN_CHARS_MAX}}}")
