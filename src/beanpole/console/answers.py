@@ -48,6 +48,7 @@ PROBLEM_TYPE = "application/problem+json"
 
 
 def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
+    """A mistake of a request or a fault of a server, as JSON (RFC 9457): what asks for data gets no page."""
     said = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
     text = json.dumps(said)
     return Response(text, status, {**HEADERS, **(headers or {})}, PROBLEM_TYPE)

@@ -49,25 +49,7 @@ class Series:
         return [value for _, value in self.points]
 
 
-class Rows:
-    """Numbers of each point, by tube."""
-
-    def __init__(self, width: int, size: int) -> None:
-        self.width, self.size = width, size
-        self.names: dict[str, array[float]] = {}
-        self._empty = array("f", [nan] * width)
-
-    def blank(self, place: int) -> None:
-        for row in self.names.values():
-            row[place * self.width : (place + 1) * self.width] = self._empty
-
-    def put(self, name: str, place: int, values: "array[float]") -> None:
-        if name not in self.names:
-            self.names[name] = self._empty * self.size
-        self.names[name][place * self.width : (place + 1) * self.width] = values
-
-    def column(self, name: str, number: int) -> "array[float]":
-        return (self.names.get(name) or self._empty * self.size)[number :: self.width]
+EMPTY = array("f", [nan] * len(KEYS))
 
 
 class Span:
@@ -90,9 +72,8 @@ class Span:
         self.times = array("d")
         self.count = 0
         """Points that there ever were."""
-        self.values = Rows(len(KEYS) - 1, self.size)
-        self.most = Rows(1, self.size)
-        """The last of the keys, which few tubes have."""
+        self.rows: dict[str, array[float]] = {}
+        """By tube: all of its rows, from the first place to the last."""
         self.last: dict[str, int] = {}
         """The number of the last point in which a tube was."""
 
@@ -120,14 +101,14 @@ class Span:
         else:
             self.times[place] = unix_s
         self.count += 1
-        for rows in (self.values, self.most):
-            rows.blank(place)
+        for rows in self.rows.values():
+            rows[place * len(KEYS) : (place + 1) * len(KEYS)] = EMPTY
         return place
 
-    def put(self, name: str, place: int, values: "array[float]", most: float | None) -> None:
-        self.values.put(name, place, values)
-        if most is not None:
-            self.most.put(name, place, array("f", [most]))
+    def put(self, name: str, place: int, row: "array[float]") -> None:
+        if name not in self.rows:
+            self.rows[name] = EMPTY * self.size
+        self.rows[name][place * len(KEYS) : (place + 1) * len(KEYS)] = row
         self.last[name] = self.count
 
     def forget(self, tubes_max: int) -> None:
@@ -138,13 +119,11 @@ class Span:
             gone = [name for _, name in longest[: len(self.last) - tubes_max]]
         for name in gone:
             del self.last[name]
-            for rows in (self.values, self.most):
-                rows.names.pop(name, None)
+            del self.rows[name]
 
     def column(self, name: str, key: Key) -> "array[float]":
         """One value of a tube, at all places."""
-        number = KEYS.index(key)
-        return self.most.column(name, 0) if number == self.values.width else self.values.column(name, number)
+        return (self.rows.get(name) or EMPTY * self.size)[KEYS.index(key) :: len(KEYS)]
 
 
 class History:
@@ -185,9 +164,11 @@ class History:
                 name = tube.name
                 counts[name], before = change.counts[name], span.counts.get(name)
                 row = now_of(tube) + rates_of(growth(before, counts[name]), seconds if before is not None else 0)
-                span.put(name, place, row, most(bounds, waits.get(name), span.waits.get(name), is_same=is_same))
+                row.append(most(bounds, waits.get(name), span.waits.get(name), is_same=is_same))
+                span.put(name, place, row)
             row = whole(sample) + rates_of(span.grown, seconds)
-            span.put(SERVER, place, row, most(bounds, waits.get(SERVER), span.waits.get(SERVER), is_same=is_same))
+            row.append(most(bounds, waits.get(SERVER), span.waits.get(SERVER), is_same=is_same))
+            span.put(SERVER, place, row)
         span.server_id, span.at_ns, span.counts, span.waits = sample.stats.id, sample.at_ns, counts, waits
         span.grown = [0] * len(COUNTED)
         span.forget(self._tubes_max + 1)
@@ -219,10 +200,10 @@ def waits_of(sample: Sample) -> Mapping[str, Histogram]:
     }
 
 
-def most(bounds: Sequence[int], after: Histogram | None, before: Histogram | None, *, is_same: bool) -> float | None:
-    """How long 99 % of the jobs had waited at most that were reserved since the last point; None: not known."""
+def most(bounds: Sequence[int], after: Histogram | None, before: Histogram | None, *, is_same: bool) -> float:
+    """How long 99 % of the jobs had waited at most that were reserved since the last point; NaN: not known."""
     waits = Waits.between(before, after, bounds) if is_same and after is not None else None
-    return waits.most_s if waits is not None else None
+    return number(waits.most_s) if waits is not None else nan
 
 
 def now_of(tube: StatsTube) -> "array[float]":

@@ -152,7 +152,6 @@ class Console:
     settings: Settings
     servers: dict[str, Server]
     """By their names, in the order of the command line."""
-
     logger: Logger
     clock: Clock
     _kept: dict[type, Any] = field(default_factory=dict)
@@ -175,17 +174,15 @@ class Console:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What is known of a server."""
+    """A server as a page shows it: its last sample, also if it is away, and what happened since the one before."""
 
     server: Server
     sample: Sample | None
     """The last; None: there never was one."""
-
     change: Change
     is_away: bool = False
     away_since: float | None = None
     """Seconds since 1970; None: it is there."""
-
     reason: str = ""
     """Why it is away."""
 
@@ -207,3 +204,9 @@ async def see(server: Server) -> Seen:
         since = sampler.away.since
         return Seen(server, sampler.sample.value, sampler.change, is_away=True, away_since=since, reason=str(error))
     return Seen(server, sample, sampler.change)
+
+
+def first_seen(seens: Sequence[Seen]) -> list[Seen]:
+    """Those of some servers that are to be asked for jobs: of a cluster only one, and none that was never there."""
+    asked = are_asked([seen.sample.stats if seen.sample else None for seen in seens])
+    return [seen for seen, is_asked in zip(seens, asked, strict=True) if is_asked and seen.sample is not None]

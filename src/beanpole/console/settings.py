@@ -12,11 +12,10 @@ from beanpole.client.address import SCHEME
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Two clocks."""
+    """Nothing else in the console reads a clock, so that tests decide what time it is."""
 
     now_ns: Callable[[], int]
     """Nanoseconds that never jump: how long something takes, and when it is due."""
-
     unix_s: Callable[[], float]
     """Seconds since 1970: what people read, and what is kept beyond a restart."""
 
@@ -27,7 +26,6 @@ class Source:
 
     name: str
     """The label `server` of its metrics, and what ``?server=`` asks for."""
-
     address: Address | None
     """Where it is; None: it has started this console, and is reached by the pairs that it has handed over."""
 
@@ -52,25 +50,18 @@ class Settings:
 
     sources: tuple[Source, ...]
     """The servers, each with another name."""
-
     pairs: Pairs | None = None
     """How to reach the one without an address."""
-
     hosts: tuple[str, ...] = field(default=())
     """Names besides `localhost` that a request may use for this console."""
-
     tube_patterns: tuple[str, ...] = ()
     """Which tubes have metrics of their own, as shell patterns; none: the first by name."""
-
     token_file: Path | None = None
     """Where the tokens of those who may change things are; None: everybody may look, and change nothing."""
-
     is_reached: bool = False
     """Whether other machines reach it: then there are no pages without a file of tokens."""
-
     hide_bodies: bool = False
     """Whether the bodies of jobs are shown, searched and given out nowhere."""
-
     legacy: bool = False
     """Whether /metrics has the names of messagebird/beanstalkd_exporter as well."""
 

@@ -60,10 +60,8 @@ class Pace:
 
     every_s: float = 1
     """Between two states, at least."""
-
     beat_s: float = STREAM_BEAT_S
     """Without a state, until a beat."""
-
     life_s: float = STREAM_LIFE_S
     """Until the stream ends, and the browser opens another: so it is checked again who looks."""
 
@@ -150,7 +148,11 @@ LINES_TYPE = "application/x-ndjson"
 
 
 async def exported(pieces: Pieces, name: str) -> Streamed:
-    """Answers with a list as the file `name`. Raises what its first piece does."""
+    """Answers with a list as the file `name`, as fast as the client reads.
+
+    What is wrong before the first line is raised, and is an answer of its own; what ends the list in its middle is its
+    last line, with an `error` alone in it.
+    """
     start = await anext(pieces, None) or []
     headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
     return Streamed(written(start, pieces), headers=headers, media_type=LINES_TYPE)

@@ -127,10 +127,8 @@ class Action:
 
     verb: str
     """A key of `VERBS`."""
-
     server: str
     """The name of the server."""
-
     target: Target
     given: Given = NOTHING
 
@@ -143,17 +141,14 @@ class OfAction:
 
     @property
     def verb(self) -> str:
-        """What is done."""
         return self.action.verb
 
     @property
     def server(self) -> str:
-        """The name of the server."""
         return self.action.server
 
     @property
     def target(self) -> str:
-        """What it is about, in words."""
         return str(self.action.target)
 
 

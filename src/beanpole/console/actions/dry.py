@@ -92,23 +92,18 @@ class DryRun(OfAction):
     """What an action would do."""
 
     action: Action
-    count: int
+    count: int = 1
     """Jobs; of what is about a tube or a pattern 1."""
-
-    is_exact: bool
+    is_exact: bool = True
     """Else there may be more, behind `highest`: they are left alone."""
-
-    sample: tuple[JobInfo, ...]
-    highest: int | None
+    sample: tuple[JobInfo, ...] = ()
+    highest: int | None = None
     """The highest id that a run acts on; None: it acts on certain jobs, or on none."""
-
-    command_line: str
     notes: tuple[str, ...] = ()
     """What one should know, in sentences."""
-
     diff: tuple[str, ...] = ()
     """What becomes of rules, as lines with - and + in front."""
-
+    command_line: str = ""
     server_id: str = ""
     """The `id` of the server: one that has started again has another, and other jobs may have the same ids."""
 
@@ -178,23 +173,23 @@ async def dry_run(console: Console, action: Action) -> DryRun:
     client = await server.client(Purpose.ACTIONS)
     await check(client, action)
     server_id = (await (await server.client()).stats()).id
-    if isinstance(action.target, Ids):
-        made = await of_ids(server, client, action)
-    elif isinstance(action.target, Tube) and not filters_of(action):
-        made = await of_tube(server, client, action)
-    elif isinstance(action.target, Pattern):
-        made = await of_rules(server, client, action)
-    else:
-        made = await of_jobs(console, server, client, action)
-    made = replace(made, server_id=server_id)
+    match action.target:
+        case Ids(ids=ids):
+            made = await of_ids(client, action, ids)
+        case Tube(name=name) if not filters_of(action):
+            made = await of_tube(client, action, name)
+        case Pattern(text=pattern):
+            made = await of_rules(client, action, pattern)
+        case _:
+            made = await of_jobs(console, server, client, action)
+    line = commands.command_line(server, await client.features(), action)
+    made = replace(made, server_id=server_id, command_line=line)
     console.kept(DryRuns).remember(made)
     return made
 
 
-async def of_ids(server: Server, client: "AsyncClient[bytes]", action: Action) -> DryRun:
-    assert isinstance(action.target, Ids), "the caller has looked"
-    verb, ids = VERBS[action.verb], action.target.ids
-    jobs = await run_async(client, known(ids))
+async def of_ids(client: "AsyncClient[bytes]", action: Action, ids: Sequence[int]) -> DryRun:
+    verb, jobs = VERBS[action.verb], await run_async(client, known(ids))
     there = [job for job in jobs if job.state]
     held = sum(job.state == "reserved" for job in there)
     idle = sum(job.state not in verb.states for job in there) - held
@@ -207,36 +202,33 @@ async def of_ids(server: Server, client: "AsyncClient[bytes]", action: Action) -
         )
         if number
     ]
-    line = commands.command_line(server, await client.features(), action)
-    return DryRun(action, len(ids), True, tuple(there[:ACTION_SAMPLE]), None, line, tuple(notes))
+    return DryRun(action, len(ids), sample=tuple(there[:ACTION_SAMPLE]), notes=tuple(notes))
 
 
-async def of_tube(server: Server, client: "AsyncClient[bytes]", action: Action) -> DryRun:
-    assert isinstance(action.target, Tube), "the caller has looked"
+async def of_tube(client: "AsyncClient[bytes]", action: Action, tube: str) -> DryRun:
     notes: tuple[str, ...] = ()
     try:
-        await client.stats_tube(action.target.name)
+        await client.stats_tube(tube)
     except NotFoundError:
         if action.verb != "put":
-            raise RefusedError(f"there is no tube {action.target.name}") from None
+            raise RefusedError(f"there is no tube {tube}") from None
         notes = ("there is no such tube yet: it is made",)
-    return DryRun(action, 1, True, (), None, commands.command_line(server, await client.features(), action), notes)
+    return DryRun(action, notes=notes)
 
 
-async def of_rules(server: Server, client: "AsyncClient[bytes]", action: Action) -> DryRun:
+async def of_rules(client: "AsyncClient[bytes]", action: Action, pattern: str) -> DryRun:
     """Of a change of rules: line by line. Raises RefusedError: a line is wrong, or there are none to drop."""
-    assert isinstance(action.target, Pattern), "the caller has looked"
-    there = {each.pattern: each.text for each in await client.list_rules()}.get(action.target.text)
+    there = {each.pattern: each.text for each in await client.list_rules()}.get(pattern)
     wanted = action.given.get("rules", "")
     if action.verb == "drop-rules" and there is None:
-        raise RefusedError(f"no rules are set for {action.target}")
+        raise RefusedError(f"no rules are set for {pattern}")
     try:
         wanted = parse(wanted.encode()).text.decode()
     except RulesError as error:
         raise RefusedError(str(error)) from None
     before, after = (there or "").splitlines(), wanted.splitlines()
     diff = tuple(line for line in difflib.ndiff(before, after) if line[0] != "?")
-    return DryRun(action, 1, True, (), None, commands.command_line(server, await client.features(), action), diff=diff)
+    return DryRun(action, diff=diff)
 
 
 async def of_jobs(console: Console, server: Server, client: "AsyncClient[bytes]", action: Action) -> DryRun:
@@ -257,8 +249,7 @@ async def of_jobs(console: Console, server: Server, client: "AsyncClient[bytes]"
     # A group lies in several tubes: it is not looked for in the order of its ids.
     rest = "is left alone" if wanted else "is left alone, and up to it there may be more jobs than these"
     notes = [] if found.is_exact else [f"looked for {ACTION_LOOK_S} s: what is behind id {found.highest} {rest}"]
-    line = commands.command_line(server, await client.features(), action)
-    return DryRun(action, found.count, found.is_exact, tuple(found.sample), found.highest, line, tuple(notes))
+    return DryRun(action, found.count, found.is_exact, tuple(found.sample), found.highest, tuple(notes))
 
 
 @dataclass(slots=True)

@@ -31,23 +31,57 @@ from beanpole.operations.jobs import Outcome
 from beanpole.operations.plan import run_async
 from beanpole.operations.table import Operation
 
+ACTION_RUNS = 100  # actions that are remembered
+ACTIONS_AT_ONCE = 10  # actions that go on at a time
+ACTION_STOP_S = 0.3  # seconds for the pieces that are under way when the console ends
+ACTION_RESERVED_PIECE = 100  # jobs of a piece whose bodies the server sends, as it does when one is reserved
 
-@dataclass(slots=True)
-class Tally:
-    """How many jobs are done, and what became of the others."""
 
+@dataclass(slots=True, eq=False)
+class Run(OfAction):
+    """An action that is being done, or was."""
+
+    id: int
+    who: str
+    action: Action
+    total: int
+    """Jobs of the dry run."""
+    highest: int | None
+    command_line: str
+    began: float
+    """Unix seconds."""
+    server_id: str
+    """That of the dry run."""
     done: int = 0
+    """Jobs that are done."""
     gone: int = 0
     """They were not there any more."""
-
     refused: Counter[str] = field(default_factory=Counter)
     """By reason."""
-
     unknown: int = 0
     """They were sent, and the connection broke before the answer came."""
-
     ids: list[int] = field(default_factory=list)
-    """Those of jobs that were put."""
+    """Of a put: the id of the job."""
+    ended: float | None = None
+    """Unix seconds; None: it goes on."""
+    stopped_by: str = ""
+    """Who has stopped it; empty: nobody."""
+    failed: str = ""
+    """Why it could not go on."""
+    undo: Action | None = None
+    """What brings back what was before."""
+    task: "asyncio.Task[None] | None" = None
+
+    @property
+    def seen(self) -> int:
+        return self.done + self.gone + self.refused.total() + self.unknown
+
+    @property
+    def state(self) -> str:
+        """In a word: running, stopped, failed, done."""
+        if self.ended is None:
+            return "running"
+        return "failed" if self.failed else "stopped" if self.stopped_by else "done"
 
     def add(self, do: str, outcomes: Iterable[Outcome]) -> None:
         """Add what became of jobs. Raises ConnectionLostError: the connection broke."""
@@ -72,9 +106,15 @@ class Tally:
         if lost is not None:
             raise lost
 
-    @property
-    def seen(self) -> int:
-        return self.done + self.gone + self.refused.total() + self.unknown
+    def stop(self, who: str) -> None:
+        """Ends it behind the piece that is under way."""
+        if self.ended is None:
+            self.stopped_by = self.stopped_by or who
+
+    async def wait(self, seconds: float) -> None:
+        """Waits for its end, but not for long."""
+        if self.task is not None:
+            await asyncio.wait([self.task], timeout=seconds)
 
 
 def why_not(do: str, state: str) -> str:
@@ -91,7 +131,7 @@ def reason_of(error: BeanpoleError) -> str:
 
 
 async def undo_of(client: AsyncClient[bytes], action: Action) -> Action | None:
-    """The action that undoes one which has not been done yet; None: there is none."""
+    """What undoes an action that has not been done yet: a pause, or one job that is buried or kicked; None: nothing."""
     try:
         match action:
             case Action("pause" | "resume", target=Tube(name=name)):
@@ -120,83 +160,6 @@ def paused(action: Action, left_s: int) -> Action | None:
     if left_s:
         return Action("pause", action.server, action.target, Given(seconds=left_s))
     return Action("resume", action.server, action.target) if action.verb == "pause" else None
-
-
-ACTION_RUNS = 100  # actions that are remembered
-ACTIONS_AT_ONCE = 10  # actions that go on at a time
-ACTION_STOP_S = 0.3  # seconds for the pieces that are under way when the console ends
-ACTION_RESERVED_PIECE = 100  # jobs of a piece whose bodies the server sends, as it does when one is reserved
-
-
-@dataclass(slots=True, eq=False)
-class Run(OfAction):
-    """An action that is being done, or was."""
-
-    id: int
-    who: str
-    action: Action
-    total: int
-    """Jobs of the dry run."""
-
-    highest: int | None
-    command_line: str
-    began: float
-    """Unix seconds."""
-
-    server_id: str
-    """That of the dry run."""
-
-    tally: Tally = field(default_factory=Tally)
-    ended: float | None = None
-    """Unix seconds; None: it goes on."""
-
-    stopped_by: str = ""
-    """Who has stopped it; empty: nobody."""
-
-    failed: str = ""
-    """Why it could not go on."""
-
-    undo: Action | None = None
-    """What brings back what was before."""
-
-    task: "asyncio.Task[None] | None" = None
-
-    @property
-    def done(self) -> int:
-        return self.tally.done
-
-    @property
-    def gone(self) -> int:
-        return self.tally.gone
-
-    @property
-    def refused(self) -> Counter[str]:
-        return +self.tally.refused
-
-    @property
-    def ids(self) -> list[int]:
-        return self.tally.ids
-
-    @property
-    def unknown(self) -> int:
-        return self.tally.unknown
-
-    @property
-    def state(self) -> str:
-        """In a word: running, stopped, failed, done."""
-        if self.ended is None:
-            return "running"
-        return "failed" if self.failed else "stopped" if self.stopped_by else "done"
-
-    def stop(self, who: str) -> None:
-        """Ends it behind the piece that is under way."""
-        if self.ended is None:
-            self.stopped_by = self.stopped_by or who
-
-    async def wait(self, seconds: float) -> None:
-        """Waits for its end, but not for long."""
-        if self.task is not None:
-            await asyncio.wait([self.task], timeout=seconds)
 
 
 class Runs:
@@ -337,12 +300,12 @@ async def at_once(client: "AsyncClient[bytes]", verb: Operation, run: Run) -> No
     try:
         made = await verb.once(client, str(run.action.target), run.action.given)
     except NotFoundError as error:
-        run.tally.add(verb.name, [Outcome(0, error, "")])
+        run.add(verb.name, [Outcome(0, error, "")])
     except BeanpoleError as error:
-        run.tally.add(verb.name, [Outcome(0, error)])
+        run.add(verb.name, [Outcome(0, error)])
     else:
-        run.tally.add(verb.name, [Outcome(0)])
-        run.tally.ids += [made] if verb.name == "put" else []
+        run.add(verb.name, [Outcome(0)])
+        run.ids += [made] if verb.name == "put" else []
 
 
 async def all_pieces(server: Server, client: "AsyncClient[bytes]", verb: Operation, run: Run) -> None:
@@ -357,11 +320,11 @@ async def all_pieces(server: Server, client: "AsyncClient[bytes]", verb: Operati
                 continue
             if await is_another(client, run.server_id):
                 raise AwayError("it has started again")
-            seen = run.tally.seen
+            seen = run.seen
             try:
-                run.tally.add(verb.text.lower(), await run_async(client, verb.act(run.action.given, jobs)))
+                run.add(verb.text.lower(), await run_async(client, verb.act(run.action.given, jobs)))
             except asyncio.CancelledError:
-                run.tally.unknown += len(jobs) - (run.tally.seen - seen)
+                run.unknown += len(jobs) - (run.seen - seen)
                 raise
     run.stopped_by = ""  # somebody wanted to, but it was over
 

@@ -71,7 +71,6 @@ class Example:
 
     what: str = ""
     """What it is for; empty: the summary of its operation says it."""
-
     query: Mapping[str, object] = field(default_factory=dict)
     body: Mapping[str, object] | None = None
     """Without the server."""
@@ -84,13 +83,11 @@ class Operation:
     method: str
     path: str
     """Behind the prefix, with the names of `Places` in braces."""
-
     run: Callable[..., Awaitable[object]]
     """Takes an Asked, and what was sent as Structs, `query` and `body`, if it is annotated with these.
 
     Its docstring is the description. Raises HTTPException, AwayError, and what the client raises.
     """
-
     examples: tuple[Example, ...] = (Example(),)
 
     @property

@@ -21,7 +21,7 @@ from beanpole.console.reading.sessions import FoundSessions, SessionFilter
 from beanpole.console.reading.tubes import tubes_of
 from beanpole.console.servers import Server, see
 from beanpole.errors import NotFoundError
-from beanpole.observe.growth import UNKNOWN, Rates
+from beanpole.observe.growth import Rates
 from beanpole.observe.sampling import role_of
 
 # --- Servers ----------------------------------------------------------------------------------------------------------
@@ -59,16 +59,15 @@ def figures_of(stats: Stats | StatsTube) -> dict[str, int | float | str | bool]:
 
 async def shown(server: Server) -> ServerShown:
     seen = await see(server)
-    if seen.sample is None:
-        return ServerShown(server.name, server.source.address_text, seen.reason, seen.away_since, "", UNKNOWN, None)
+    stats = seen.sample.stats if seen.sample is not None else None
     return ServerShown(
         server.name,
         server.source.address_text,
         seen.reason if seen.is_away else None,
         seen.away_since,
-        role_of(seen.sample.stats),
+        role_of(stats) if stats is not None else "",
         seen.total,
-        figures_of(seen.sample.stats),
+        figures_of(stats) if stats is not None else None,
     )
 
 

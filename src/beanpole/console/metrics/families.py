@@ -7,6 +7,7 @@ beanstalkd does not count what became of jobs.
 import enum
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from beanpole.client import Stats
 from beanpole.observe.sampling import role_of
@@ -97,10 +98,6 @@ def number(stats: Stats, key: str) -> Value | None:
     return found
 
 
-def one(key: str) -> Callable[[Stats], Lines]:
-    return each(("", key))
-
-
 def each(*parts: tuple[str, str]) -> Callable[[Stats], Lines]:
     """A metric with a line for each value of its label, or with one line and no label."""
 
@@ -136,186 +133,116 @@ def role(stats: Stats) -> Lines:
         yield from (((name,), int(name == current)) for name in ROLES)
 
 
-# --- The table --------------------------------------------------------------------------------------------------------
+# --- The tables -------------------------------------------------------------------------------------------------------
 
 UP = "beanpole_up"
 UP_HELP = "1: the server answers. 0: it does not, and there is nothing else of it."
 
-G, C, H = Kind.GAUGE, Kind.COUNTER, Kind.HISTOGRAM
+G, C = Kind.GAUGE, Kind.COUNTER
 
+
+def tube(name: str, kind: Kind, about: str, key: str, **more: Any) -> TubeFamily:  # noqa: ANN401 - of any field
+    """A metric of tubes with one value."""
+    return TubeFamily(name, kind, about, ("tube",), (("", key),), **more)
+
+
+def server(name: str, kind: Kind, about: str, key: str, *, of_jobs: bool = True) -> ServerFamily:
+    """A metric of a server with one value."""
+    return ServerFamily(name, kind, about, (), each(("", key)), of_jobs)
+
+
+def timed(name: str, about: str, key: str) -> HistogramFamily:
+    """A histogram of the jobs of tubes."""
+    return HistogramFamily(name, about, ("tube",), key, "job")
+
+
+# Each is said in the order of its table.
+# fmt: off
 TUBE_FAMILIES = (
     TubeFamily(
-        "beanpole_jobs",
-        G,
-        "Jobs of a tube by state.",
-        ("tube", "state"),
-        (
-            ("ready", "current-jobs-ready"),
-            ("reserved", "current-jobs-reserved"),
-            ("delayed", "current-jobs-delayed"),
-            ("buried", "current-jobs-buried"),
-        ),
+        "beanpole_jobs", G, "Jobs of a tube by state.", ("tube", "state"),
+        tuple((state, f"current-jobs-{state}") for state in ("ready", "reserved", "delayed", "buried")),
     ),
-    TubeFamily(
-        "beanpole_oldest_ready_seconds",
-        G,
+    tube("beanpole_oldest_ready_seconds", G,
         "For how long the oldest ready job of a tube has been ready; 0: there is none.",
-        ("tube",),
-        (("", "oldest-ready"),),
-        rest=Rest.MOST,
-    ),
-    TubeFamily("beanpole_jobs_put", C, "Jobs put into a tube.", ("tube",), (("", "total-jobs"),)),
+        "oldest-ready", rest=Rest.MOST),
+    tube("beanpole_jobs_put", C, "Jobs put into a tube.", "total-jobs"),
     TubeFamily(
-        "beanpole_job_ends",
-        C,
+        "beanpole_job_ends", C,
         "What became of jobs of a tube: deleted by a client, released, buried, timed out in the hands of a worker,"
         " lost as the worker's connection ended, dead by the rules, expired.",
         ("tube", "outcome"),
         (
-            ("deleted", "cmd-delete"),
-            ("released", "jobs-released"),
-            ("buried", "jobs-buried"),
-            ("timed_out", "jobs-timed-out"),
-            ("lost", "jobs-lost"),
-            ("dead", "jobs-dead"),
-            ("expired", "jobs-expired"),
+            ("deleted", "cmd-delete"), ("released", "jobs-released"), ("buried", "jobs-buried"),
+            ("timed_out", "jobs-timed-out"), ("lost", "jobs-lost"), ("dead", "jobs-dead"), ("expired", "jobs-expired"),
         ),
     ),
-    TubeFamily("beanpole_puts_refused", C, "Puts that a tube's limits refused.", ("tube",), (("", "puts-refused"),)),
-    TubeFamily(
-        "beanpole_puts_merged",
-        C,
-        "Puts of a job that the tube had already, by its key or its body.",
-        ("tube",),
-        (("", "puts-merged"),),
-    ),
-    TubeFamily("beanpole_tube_paused", G, "1: the tube is paused.", ("tube",), (("", "pause"),), flag=True),
-    TubeFamily(
-        "beanpole_tube_waiting", G, "Connections that wait for a job of a tube.", ("tube",), (("", "current-waiting"),)
-    ),
-    TubeFamily("beanpole_tube_watching", G, "Connections that watch a tube.", ("tube",), (("", "current-watching"),)),
+    tube("beanpole_puts_refused", C, "Puts that a tube's limits refused.", "puts-refused"),
+    tube("beanpole_puts_merged", C, "Puts of a job that the tube had already, by its key or its body.", "puts-merged"),
+    tube("beanpole_tube_paused", G, "1: the tube is paused.", "pause", flag=True),
+    tube("beanpole_tube_waiting", G, "Connections that wait for a job of a tube.", "current-waiting"),
+    tube("beanpole_tube_watching", G, "Connections that watch a tube.", "current-watching"),
 )
-"""What is said of each tube, in this order."""
 
 SERVER_FAMILIES = (
     ServerFamily(
-        "beanpole_build_info", G, "What the server is: always 1.", ("program", "version"), build, of_jobs=False
+        "beanpole_build_info", G, "What the server is: always 1.", ("program", "version"), build, of_jobs=False,
     ),
+    server("beanpole_uptime_seconds", G, "For how long the server has been running.", "uptime", of_jobs=False),
     ServerFamily(
-        "beanpole_uptime_seconds", G, "For how long the server has been running.", (), one("uptime"), of_jobs=False
+        "beanpole_cpu_seconds", C, "Processor time of the server.", ("mode",),
+        each(("user", "rusage-utime"), ("system", "rusage-stime")), of_jobs=False,
     ),
-    ServerFamily(
-        "beanpole_cpu_seconds",
-        C,
-        "Processor time of the server.",
-        ("mode",),
-        each(("user", "rusage-utime"), ("system", "rusage-stime")),
-        of_jobs=False,
-    ),
-    ServerFamily("beanpole_draining", G, "1: the server takes no more jobs.", (), one("draining")),
-    ServerFamily("beanpole_tubes", G, "Tubes.", (), one("current-tubes")),
+    server("beanpole_draining", G, "1: the server takes no more jobs.", "draining"),
+    server("beanpole_tubes", G, "Tubes.", "current-tubes"),
     ServerFamily("beanpole_commands", C, "Commands that clients gave.", ("command",), commands),
     ServerFamily(
-        "beanpole_connections",
-        G,
+        "beanpole_connections", G,
         "Connections: open; of these, producers have put a job, workers have reserved one, and some wait for a job.",
         ("kind",),
         each(
-            ("open", "current-connections"),
-            ("producer", "current-producers"),
-            ("worker", "current-workers"),
+            ("open", "current-connections"), ("producer", "current-producers"), ("worker", "current-workers"),
             ("waiting", "current-waiting"),
         ),
     ),
-    ServerFamily("beanpole_connections_opened", C, "Connections that were opened.", (), one("total-connections")),
+    server("beanpole_connections_opened", C, "Connections that were opened.", "total-connections"),
     ServerFamily(
-        "beanpole_log_bytes",
-        G,
-        "Bytes of the log: in its files, of these in records of jobs that there are, and free on its disk.",
-        ("kind",),
+        "beanpole_log_bytes", G,
+        "Bytes of the log: in its files, of these in records of jobs that there are, and free on its disk.", ("kind",),
         each(("files", "log-bytes"), ("live", "log-live-bytes"), ("free", "log-free-bytes")),
     ),
+    server("beanpole_log_full", G, "1: the disk is full, and puts are refused.", "log-full", of_jobs=False),
+    server("beanpole_log_records", C, "Records written to the log.", "binlog-records-written"),
+    server("beanpole_log_moved", C, "Jobs that compaction moved.", "binlog-records-migrated"),
     ServerFamily(
-        "beanpole_log_full", G, "1: the disk is full, and puts are refused.", (), one("log-full"), of_jobs=False
+        "beanpole_cluster_role", G, "1: the role that the node has in its cluster.", ("role",), role, of_jobs=False,
     ),
-    ServerFamily("beanpole_log_records", C, "Records written to the log.", (), one("binlog-records-written")),
-    ServerFamily("beanpole_log_moved", C, "Jobs that compaction moved.", (), one("binlog-records-migrated")),
-    ServerFamily(
-        "beanpole_cluster_role", G, "1: the role that the node has in its cluster.", ("role",), role, of_jobs=False
-    ),
-    ServerFamily(
-        "beanpole_cluster_epoch",
-        G,
-        "The number of the leadership that the node knows: each new leader raises it.",
-        (),
-        one("cluster-epoch"),
-        of_jobs=False,
-    ),
-    ServerFamily(
-        "beanpole_cluster_lag_bytes",
-        G,
+    server("beanpole_cluster_epoch", G,
+        "The number of the leadership that the node knows: each new leader raises it.", "cluster-epoch", of_jobs=False),
+    server("beanpole_cluster_lag_bytes", G,
         "Of a leader: bytes that the database has not confirmed. Of a follower: bytes that it has not applied.",
-        (),
-        one("cluster-lag"),
-        of_jobs=False,
-    ),
-    ServerFamily(
-        "beanpole_cluster_unreadable_segment",
-        G,
+        "cluster-lag", of_jobs=False),
+    server("beanpole_cluster_unreadable_segment", G,
         "The segment of the log in which a node can't verify a row; 0: there is none.",
-        (),
-        one("cluster-unreadable-segment"),
-        of_jobs=False,
-    ),
-    ServerFamily(
-        "beanpole_cluster_unreadable_row",
-        G,
-        "The row that it can't verify, if there is such a segment.",
-        (),
-        one("cluster-unreadable-row"),
-        of_jobs=False,
-    ),
+        "cluster-unreadable-segment", of_jobs=False),
+    server("beanpole_cluster_unreadable_row", G,
+        "The row that it can't verify, if there is such a segment.", "cluster-unreadable-row", of_jobs=False),
 )
-"""What is said of each server, in this order."""
 
 HISTOGRAM_FAMILIES = (
-    HistogramFamily(
-        "beanpole_job_ready_seconds",
-        "How long jobs of a tube were ready until they were reserved.",
-        ("tube",),
-        "job-ready",
-        "job",
-    ),
-    HistogramFamily(
-        "beanpole_job_held_seconds", "How long jobs of a tube were held by a worker.", ("tube",), "job-held", "job"
-    ),
-    HistogramFamily(
-        "beanpole_job_late_seconds",
-        "How long delayed jobs of a tube waited beyond their delay until they were reserved.",
-        ("tube",),
-        "job-late",
-        "job",
-    ),
-    HistogramFamily(
-        "beanpole_reserve_wait_seconds",
-        "How long workers waited for a job, where one came; 0 where there was one.",
-        (),
-        "reserve-wait",
-        "job",
-    ),
-    HistogramFamily(
-        "beanpole_turn_seconds",
-        "How long turns of the server took: what all clients wait for.",
-        (),
-        "turn",
-        "turn",
-    ),
-    HistogramFamily(
-        "beanpole_turn_commands", "Commands of each turn that ran any.", (), "turn-commands", "commands", per=1
-    ),
+    timed("beanpole_job_ready_seconds", "How long jobs of a tube were ready until they were reserved.", "job-ready"),
+    timed("beanpole_job_held_seconds", "How long jobs of a tube were held by a worker.", "job-held"),
+    timed("beanpole_job_late_seconds",
+        "How long delayed jobs of a tube waited beyond their delay until they were reserved.", "job-late"),
+    HistogramFamily("beanpole_reserve_wait_seconds",
+        "How long workers waited for a job, where one came; 0 where there was one.", (), "reserve-wait", "job"),
+    HistogramFamily("beanpole_turn_seconds",
+        "How long turns of the server took: what all clients wait for.", (), "turn", "turn"),
+    HistogramFamily("beanpole_turn_commands",
+        "Commands of each turn that ran any.", (), "turn-commands", "commands", per=1),
     HistogramFamily("beanpole_sync_seconds", "How long it took to make records durable.", (), "sync", "turn"),
 )
-"""The histograms, in this order."""
+# fmt: on
 
 JOB_TIMES = tuple(each.key for each in HISTOGRAM_FAMILIES if each.labels)
 """Those of tubes."""

@@ -45,7 +45,12 @@ def add_row(row: Row, other: Row, times: int = 1) -> None:
 
 
 class TimesDivision:
-    """Divides the histograms of one server."""
+    """Divides the histograms of one server: those of tubes that are shown, and what is left for all others together.
+
+    The server counts every job itself, so the others' histogram is the server's without those shown. It must not jump
+    when a tube comes to be shown or goes, or Prometheus would take jobs of long ago for new ones. So we keep an offset:
+    what a tube had when it went stays away from the others, and what it had as one of the others stays with them.
+    """
 
     def __init__(self, server_id: str = "") -> None:
         self.server_id = server_id
@@ -113,7 +118,11 @@ MOST = tuple(key for each in TUBE_FAMILIES if each.rest is Rest.MOST for _, key 
 
 
 class Division:
-    """Divides a server's tubes into those that have metrics of their own, and the rest."""
+    """Divides a server's tubes into those that have metrics of their own, and the rest.
+
+    The sum over the rest must not fall when one of them goes, or Prometheus would take what is left for new events. So
+    of events we add up how much each tube's counter grew since the last sample, and never what it is.
+    """
 
     def __init__(self, is_wanted: Callable[[str], bool] = lambda _: True, tubes_max: int = limits.TUBES_MAX) -> None:
         self._is_wanted = is_wanted
@@ -166,22 +175,17 @@ class Metered:
     """What is known of a server."""
 
     stats: Stats
-
     leads: bool
     """Whether the server has the jobs."""
-
     named: Mapping[str, StatsTube] = field(default_factory=dict)
     """The tubes that have metrics of their own."""
-
     rest: Mapping[str, int] = field(default_factory=dict)
     """Of all others, by key: sums of what is now, and of events how many there were since the console looks.
 
     Empty: there was no other tube so far.
     """
-
     keys: frozenset[str] = frozenset()
     """What the server says of a tube."""
-
     times: Times | None = None
     """The histograms; None: the server has none."""
 

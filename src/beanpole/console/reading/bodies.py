@@ -52,14 +52,11 @@ class Shown:
 
     kind: str
     """One of KINDS."""
-
     text: str
     kinds: tuple[str, ...]
     """The ways in which it can be shown."""
-
     is_cut: bool
     """Whether there is more of it."""
-
     notes: tuple[str, ...] = ()
     """What to know of it, each a sentence."""
 

@@ -14,7 +14,7 @@ from collections import Counter, deque
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from weakref import WeakKeyDictionary
 
 from msgspec import Meta
@@ -45,23 +45,39 @@ NEEDS = "needs list-jobs with fields, which this server does not have"  # why a 
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
-    """Why a job failed, as its server says it."""
+class Failure:
+    """A job that failed."""
 
-    text: str | None
+    job: JobInfo
+    tube: str
+    """In which tube it failed; it lies in ``job.tube``."""
+    reason: str | None
     """What its worker said; None: nothing."""
     end: str = ""
     """How it died: `the last attempt failed` for example; empty: it was buried."""
 
+    @classmethod
+    def of(cls, job: JobInfo) -> Self:
+        """A job as a list has it that was asked for reasons."""
+        return cls(job, job.origin or job.tube, job.reason, ENDS.get(job.why, job.why) if job.why else "")
+
     @property
     def line(self) -> str:
         """The first line of what was said, visible; if nobody said anything, what is known, in parentheses."""
-        return shown(first_line(self.text or "")) or nothing_said(self.end)
+        return shown(first_line(self.reason or "")) or nothing_said(self.end)
 
     @property
     def error(self) -> str:
-        """The same without what differs from job to job: what groups are made by."""
-        return shown(error_of(first_line(self.text or ""))) or nothing_said(self.end)
+        """The same without what differs from job to job: with the tube, what groups are made by."""
+        return shown(error_of(first_line(self.reason or ""))) or nothing_said(self.end)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The job for JSON."""
+        found = {"id": self.job.id, "tube": self.tube, "error": self.error, "reason": self.reason}
+        found |= {"end": self.end or "buried", "died": self.job.died, "in": self.job.tube}
+        others = ("state", "age", "attempt", "reserves", "timeouts", "size", "key")
+        return found | {name: getattr(self.job, name) for name in others}
 
 
 def shown(line: str) -> str:
@@ -71,47 +87,6 @@ def shown(line: str) -> str:
 def nothing_said(end: str) -> str:
     """The error of a job of which no worker said anything."""
     return f"({end})" if end else BURIED
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A job that failed."""
-
-    job: JobInfo
-    tube: str
-    """In which tube it failed; it lies in ``job.tube``."""
-    why: Why
-
-    @property
-    def error(self) -> str:
-        return self.why.error
-
-    @property
-    def reason(self) -> str | None:
-        return self.why.text
-
-    @property
-    def end(self) -> str:
-        return self.why.end
-
-    @property
-    def record(self) -> dict[str, Any]:
-        return {
-            "id": self.job.id,
-            "tube": self.tube,
-            "error": self.error,
-            "reason": self.why.text,
-            "end": self.why.end or "buried",
-            "died": self.job.died,
-            "in": self.job.tube,
-            "state": self.job.state,
-            "age": self.job.age,
-            "attempt": self.job.attempt,
-            "reserves": self.job.reserves,
-            "timeouts": self.job.timeouts,
-            "size": self.job.size,
-            "key": self.job.key,
-        }
 
 
 @dataclass(slots=True)
@@ -138,10 +113,10 @@ class Group:
     def add(self, failed: Failure) -> None:
         job = failed.job
         if not self.count or job.id > self.ids[0]:
-            self.example = failed.why.line
+            self.example = failed.line
         self.count += 1
         self.ids = sorted([*self.ids, job.id], reverse=True)[:SAMPLE_IDS]
-        self.kinds[failed.why.end or "buried"] += 1
+        self.kinds[failed.end or "buried"] += 1
         self.places[job.tube, job.state] += 1
         if job.died is not None:
             self.newest = max(self.newest or job.died, job.died)
@@ -166,7 +141,7 @@ class FailureFilter(Query, frozen=True):
 
     def fits(self, failed: Failure) -> bool:
         return (self.error is None or failed.error == self.error) and (
-            not self.text or self.text.casefold() in (failed.why.text or failed.why.line).casefold()
+            not self.text or self.text.casefold() in (failed.reason or failed.line).casefold()
         )
 
 
@@ -289,7 +264,7 @@ async def failures_of(
     for tube in [each.name for each in buried_tubes(await tubes_of(server), wanted)]:
         async with aclosing(pages(server, JobFilter(tube, "buried"), highest, purpose=purpose)) as listed:
             async for jobs in listed:
-                found = [Failure(job, tube, Why(None, UNKNOWN[1:-1])) for job in jobs]
+                found = [Failure(job, tube, None, UNKNOWN[1:-1]) for job in jobs]
                 yield [each for each in found if wanted.fits(each)]
 
 
@@ -357,7 +332,7 @@ async def walk(
             if stretch.next is not None:
                 waiting.append(stretch)
             jobs += [each for each in page.jobs if highest is None or each.id <= highest]
-        failed = [Failure(each, tube_of(each), why_of(each)) for each in jobs if has_failed(each)]
+        failed = [Failure.of(each) for each in jobs if has_failed(each)]
         yield [each for each in failed if wanted.tube in {"", each.tube} and wanted.fits(each)]
 
 
@@ -376,18 +351,10 @@ def has_failed(job: JobInfo) -> bool:
     return job.state == "buried" or job.origin is not None
 
 
-def tube_of(job: JobInfo) -> str:
-    return job.origin or job.tube
-
-
-def why_of(job: JobInfo) -> Why:
-    return Why(job.reason, ENDS.get(job.why, job.why) if job.why else "")
-
-
 def first_lines(found: Found) -> dict[int, str]:
     """The first line of why jobs of a page have failed, by id: of those that have, where the server says it."""
     return (
-        {each.id: why_of(each).line for each in found.jobs if each.died is not None or each.state == "buried"}
+        {each.id: Failure.of(each).line for each in found.jobs if each.died is not None or each.state == "buried"}
         if found.has_reasons
         else {}
     )

@@ -27,18 +27,12 @@ class Search:
 
     text: str
     """Empty: everything fits."""
-
     in_bodies: bool = True
     """Whether bodies are searched as well as keys."""
 
     @property
     def bytes_needed(self) -> int:
         return SEARCH_BYTES if self.text and self.in_bodies else 0
-
-    @property
-    def bodies_cut_at(self) -> int | None:
-        """Up to which byte it looks at bodies; None: not at all."""
-        return self.bytes_needed or None
 
     def fits(self, job: JobInfo) -> bool:
         if not self.text:
@@ -78,121 +72,95 @@ class JobFilter:
     tube: str
     state: str = "ready"
     """One of STATES."""
-
     text: str = ""
     """What stands in the body, or in the key; empty: anything."""
-
     after: int = 0
     """Only jobs of a greater id."""
-
     order: str = "id"
     """`id`, or `next`: as workers get them."""
-
     limit: int = 100
     """The most jobs of a page."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Found:
     """A page of jobs."""
 
     jobs: list[JobInfo]
-    next: int | None
+    next: int | None = None
     """What to give as `after` to go on; None: there is nothing behind."""
-
     looked: int = 0
     """How many jobs of the tube in the state were looked at."""
-
     looked_to: int = 0
     """Up to which id."""
-
-    is_complete: bool = True
+    is_complete: bool = False
     """Whether that were all behind `after`."""
-
     bodies_cut_at: int | None = None
     """Up to which byte bodies were searched; None: not at all."""
-
     missing: str = ""
     """What the server can't do of what was asked, for people."""
-
     has_reasons: bool = False
     """Whether jobs that failed have their reasons."""
 
+    def add(self, piece: Piece, limit: int, search: Search) -> None:
+        """Adds what fits of a piece, up to the limit of the page."""
+        for count, job in enumerate(piece.jobs, 1):
+            if search.fits(job):
+                self.jobs.append(job)
+                is_last = count == len(piece.jobs) and piece.next is None
+                if len(self.jobs) == limit and not is_last:
+                    self.next = self.looked_to = job.id
+                    self.looked += count
+                    return
+        self.next = piece.next
+        self.looked += len(piece.jobs)
+        if piece.next is not None or piece.jobs:
+            self.looked_to = piece.jobs[-1].id if piece.next is None else piece.next
+        self.is_complete = piece.next is None
 
-async def find(
-    server: Server,
-    wanted: JobFilter,
-    highest: int | None = None,
-    *,
-    bodies: int = 0,
-    purpose: Purpose | None = None,
-) -> Found:
-    """Returns a page of jobs, none of which has an id above `highest`; each has so many bytes of its body.
+
+async def find(server: Server, wanted: JobFilter, bodies: int = 0) -> Found:
+    """Returns a page of jobs; each has so many bytes of its body.
 
     With a text, it looks for at most SEARCH_MS, and at the first SEARCH_BYTES of bodies. Raises AwayError, and what a
     client does.
     """
+    bodies = 0 if server.hide_bodies else bodies
     search = Search(wanted.text, in_bodies=not server.hide_bodies)
-    client = await server.client(purpose or (Purpose.SEARCH if wanted.text else Purpose.PAGES))
+    client = await server.client(Purpose.SEARCH if wanted.text else Purpose.PAGES)
+    found = Found([], bodies_cut_at=search.bytes_needed or None, has_reasons=bool(await fields_of(client)))
     if wanted.order == "next" and wanted.state != "reserved":  # these have none but that of their ids
-        return await first(client, wanted, highest, search, 0 if server.hide_bodies else bodies)
-    if server.hide_bodies:
-        bodies = 0
-    loop = asyncio.get_running_loop()
-    until = loop.time() + SEARCH_MS / 1000
-    found = Found([], None, looked_to=wanted.after, is_complete=False, bodies_cut_at=search.bodies_cut_at)
-    found = replace(found, has_reasons=bool(await fields_of(client)))
-    every = replace(wanted, limit=JOBS_PER_PIECE) if wanted.text else wanted
-    async with aclosing(pieces(client, every, highest, max(bodies, search.bytes_needed))) as walked:
-        async for piece in walked:
-            found = with_piece(found, piece, wanted.limit, search)
-            if len(found.jobs) == wanted.limit or loop.time() >= until:
-                break
-    return replace(found, jobs=[cut(job, bodies) for job in found.jobs])
+        await find_first(client, wanted, max(bodies, search.bytes_needed), found)
+        found.jobs = [job for job in found.jobs if search.fits(job)]
+    else:
+        found.looked_to = wanted.after
+        loop = asyncio.get_running_loop()
+        until = loop.time() + SEARCH_MS / 1000
+        every = replace(wanted, limit=JOBS_PER_PIECE) if wanted.text else wanted
+        async with aclosing(pieces(client, every, None, max(bodies, search.bytes_needed))) as walked:
+            async for piece in walked:
+                found.add(piece, wanted.limit, search)
+                if len(found.jobs) == wanted.limit or loop.time() >= until:
+                    break
+    found.jobs = [cut(job, bodies) for job in found.jobs]
+    return found
 
 
-def with_piece(found: Found, piece: Piece, limit: int, search: Search) -> Found:
-    """What was found with one more piece, up to the limit of the page."""
-    fitting: list[JobInfo] = []
-    for count, job in enumerate(piece.jobs, 1):
-        if search.fits(job):
-            fitting.append(job)
-            is_last = count == len(piece.jobs) and piece.next is None
-            if len(found.jobs) + len(fitting) == limit and not is_last:
-                looked = found.looked + count
-                return replace(found, jobs=found.jobs + fitting, next=job.id, looked=looked, looked_to=job.id)
-    last = piece.jobs[-1].id if piece.jobs else found.looked_to
-    return replace(
-        found,
-        jobs=found.jobs + fitting,
-        next=piece.next,
-        looked=found.looked + len(piece.jobs),
-        looked_to=last if piece.next is None else piece.next,
-        is_complete=piece.next is None,
-    )
+async def find_first(client: "AsyncClient[bytes]", wanted: JobFilter, bodies: int, found: Found) -> None:
+    """Finds the jobs that leave the state first, whatever is in them."""
+    if not await knows_lists(client):
+        found.jobs, found.missing = await run_async(client, peek(wanted.tube, wanted.state)), ONLY_FIRST
+    else:
+        fields = await fields_of(client)
+        page = await client.list_jobs(
+            wanted.tube, wanted.state, wanted.limit, bodies=bodies or None, order="next", fields=fields
+        )
+        found.jobs, found.is_complete = page.jobs, len(page.jobs) < wanted.limit
+    found.looked = len(found.jobs)
 
 
 def cut(job: JobInfo, bodies: int) -> JobInfo:
     return job if len(job.body) <= bodies else replace(job, body=job.body[:bodies])
-
-
-async def first(
-    client: "AsyncClient[bytes]", wanted: JobFilter, highest: int | None, search: Search, bodies: int
-) -> Found:
-    """Returns the jobs that leave the state first."""
-    size = max(bodies, search.bytes_needed)
-    if not await knows_lists(client):
-        jobs, missing = await run_async(client, peek(wanted.tube, wanted.state)), ONLY_FIRST
-    else:
-        fields = await fields_of(client)
-        page = await client.list_jobs(
-            wanted.tube, wanted.state, wanted.limit, bodies=size or None, order="next", fields=fields
-        )
-        jobs, missing = page.jobs, ""
-    fitting = [cut(job, bodies) for job in jobs if search.fits(job) and (highest is None or job.id <= highest)]
-    is_complete = not missing and len(jobs) < wanted.limit
-    has_reasons = bool(await fields_of(client))
-    return Found(fitting, None, len(jobs), 0, is_complete, search.bodies_cut_at, missing, has_reasons)
 
 
 async def pages(
@@ -207,10 +175,9 @@ async def pages(
 
     A piece may be empty: whoever goes through a million jobs can stop in between. Raises what `find` does.
     """
+    bodies = 0 if server.hide_bodies else bodies
     search = Search(wanted.text, in_bodies=not server.hide_bodies)
     client = await server.client(purpose)
-    if server.hide_bodies:
-        bodies = 0
     every = replace(wanted, limit=JOBS_PER_PIECE)
     async with aclosing(pieces(client, every, highest, max(bodies, search.bytes_needed))) as walked:
         async for piece in walked:
@@ -237,14 +204,7 @@ async def pieces(
         )
         jobs = page.jobs if lists or not bodies else await run_async(client, with_bodies(page.jobs, bodies))
         after = page.next if page.next is not None and (highest is None or page.next < highest) else None
-        yield up_to(highest, Piece(jobs, after))
-
-
-def up_to(highest: int | None, piece: Piece) -> Piece:
-    if highest is None:
-        return piece
-    after = piece.next if piece.next is not None and piece.next < highest else None
-    return Piece([job for job in piece.jobs if job.id <= highest], after)
+        yield Piece([job for job in jobs if highest is None or job.id <= highest], after)
 
 
 async def fields_of(client: "AsyncClient[bytes]") -> tuple[JobField, ...]:
@@ -308,7 +268,6 @@ class JobSeen:
 
     info: JobInfo
     """As a list has it, with so many bytes of the body as were asked for, and its `size`."""
-
     stats: StatsJob
     explanation: Explanation | None
     """Why it does not run; None: the server does not say."""

@@ -58,11 +58,9 @@ class Input:
     label: str
     kind: str = "number"
     """number, seconds, text, tube, area, choice, states, tick."""
-
     hint: str = ""
     value: str = ""
     """What stands in it in the beginning."""
-
     choices: tuple[tuple[str, str], ...] = ()
     is_wanted: bool = False
 

@@ -22,7 +22,7 @@ LEFT, RIGHT, TOP, BOTTOM = 48, 8, 8, 20  # around the lines: the texts of the ax
 POINTS_MAX, ALL_POINTS_MAX = 120, 480
 """Points of a line, and of all lines of a chart: of more, the highest of each few is drawn. It stays below 8 kB."""
 
-TICKS_MAX, LABELS_MAX = 8, 10  # texts below a chart of lines, and below one of bars: they must not touch
+TICKS_MAX = 8  # texts below a chart: they must not touch
 
 SPARK_WIDTH, SPARK_HEIGHT, SPARK_POINTS_MAX = 90, 20, 45
 
@@ -172,31 +172,6 @@ def spark(values: Sequence[Value], title: str = "") -> Markup:
         '<svg class="spark" role="img" width="{}" height="{}" viewBox="0 0 {} {}"><title>{}</title>'
         '<path class="line" fill="none" d="{}"/></svg>'
     ).format(SPARK_WIDTH, SPARK_HEIGHT, SPARK_WIDTH, SPARK_HEIGHT, title, path)
-
-
-def histogram(counts: Sequence[int], bounds: Sequence[str], title: str = "") -> Markup:
-    """Bars: how many lie up to each bound; the last beyond all of them. Empty ones at both ends are left out."""
-    named = list(zip(counts, [*(f"≤ {each}" for each in bounds), f"> {bounds[-1]}" if bounds else ""], strict=False))
-    while named and not named[-1][0]:
-        named.pop()
-    while named and not named[0][0]:
-        named.pop(0)
-    if not named:
-        return Markup('<p class="grey">{}</p>').format("Nothing was counted yet.")
-    most, wide, high = max(count for count, _ in named), (WIDTH - 2 * RIGHT) / len(named), HEIGHT - TOP - BOTTOM
-    each_label = -(-len(named) // LABELS_MAX)
-    parts = Markup()
-    for number, (count, name) in enumerate(named):
-        tall = max(high * count / most, 1 if count else 0)
-        parts += Markup(
-            '<rect class="bar" x="{:.4g}" y="{:.4g}" width="{:.4g}" height="{:.4g}"><title>{}</title></rect>'
-        ).format(RIGHT + number * wide, TOP + high - tall, wide * 0.85, tall, f"{name}: {count:,}")
-        if number % each_label == 0:
-            parts += Markup('<text x="{:.4g}" y="{}">{}</text>').format(RIGHT + number * wide, HEIGHT - 4, name)
-    return Markup(
-        '<figure class="chart-box"><figcaption>{}</figcaption><svg class="chart" role="img" viewBox="0 0 {} {}">'
-        "<title>{}</title><desc>{}</desc>{}</svg></figure>"
-    ).format(title, WIDTH, HEIGHT, title, "; ".join(f"{name}: {count}" for count, name in named), parts)
 
 
 # --- Of servers and tubes ---------------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """Jobs that failed for good: in groups, and those of a group."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
@@ -9,8 +8,8 @@ from msgspec.structs import replace
 
 from beanpole.console import limits
 from beanpole.console.reading import failures
-from beanpole.console.reading.failures import Failure, FailureFilter, Failures, Group, Stretch
-from beanpole.console.screens.screen import Heard, Screen, View, ask_all, number
+from beanpole.console.reading.failures import FailureFilter, Group
+from beanpole.console.screens.screen import Screen, View, ask_all, number
 from beanpole.console.servers import holders
 from beanpole.console.single_flight import look_ends_at
 from beanpole.console.streams import Pieces
@@ -32,14 +31,6 @@ ORDERS: dict[str, Callable[[Group], Any]] = {
 """By what groups can be sorted."""
 
 FIRST = "-count"
-
-
-@dataclass(frozen=True, slots=True)
-class Further:
-    """Where a look can go on."""
-
-    server: str
-    stretch: Stretch
 
 
 def wanted_of(view: View) -> FailureFilter:
@@ -72,13 +63,15 @@ async def show(view: View) -> dict[str, Any]:
         "away": away,
         "looked": sum(each.value.looked for each in heard),
         "total": sum(each.value.total for each in heard),
-        "further": [Further(each.server.name, stretch) for each in heard for stretch in each.value.unfinished],
+        "further": [(each.server.name, stretch) for each in heard for stretch in each.value.unfinished],
         "missing": [(each.server.name, each.value.missing) for each in heard if each.value.missing],
         "several": len(view.servers) > 1,
     }
     if wanted.error is not None:
-        group = group_of(heard)
-        return shown | {"group": group, "jobs": jobs_of(heard), "verbs": verbs_of(group)}
+        # Two servers may have a group of that error: the first is shown.
+        found, group = next(((each.value, group) for each in heard for group in each.value.groups), (None, None))
+        jobs = [job for job in found.jobs if group and job.tube == group.tube] if found else []
+        return shown | {"group": group, "jobs": jobs, "verbs": verbs_of(group)}
     return shown | {
         "group": None,
         "groups": page,
@@ -88,19 +81,6 @@ async def show(view: View) -> dict[str, Any]:
         "after": start + len(page) if start + len(page) < len(groups) else None,
         "by": view.query.get("sort") or FIRST,
     }
-
-
-def group_of(heard: Sequence[Heard[Failures]]) -> Group | None:
-    """The group that the address names: the first of that error; None: none of its jobs was found."""
-    return next((group for each in heard for group in each.value.groups), None)
-
-
-def jobs_of(heard: Sequence[Heard[Failures]]) -> list[Failure]:
-    group = group_of(heard)
-    if group is None:
-        return []
-    found = [job for each in heard if each.server.name == group.server for job in each.value.jobs]
-    return [each for each in found if each.tube == group.tube]
 
 
 def verbs_of(group: Group | None) -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ from beanpole.console.reading.tubes import dead_tubes
 from beanpole.console.screens import charts
 from beanpole.console.screens.screen import Screen, View, look, state_of
 from beanpole.console.screens.tubes import Row, oldest, rows_of, spark
-from beanpole.console.servers import Seen, Server, are_asked
+from beanpole.console.servers import Seen, Server, first_seen
 from beanpole.console.single_flight import AwayError
 from beanpole.errors import BeanpoleError
 from beanpole.observe.doctor import diagnose
@@ -119,10 +119,9 @@ def counted(stats: Sequence[Stats]) -> dict[str, Any]:
 
 async def led_elsewhere(seens: Sequence[Seen]) -> list[Stats]:
     """What the leaders say whose nodes alone are seen."""
-    asked = are_asked([seen.sample.stats if seen.sample else None for seen in seens])
     found = []
-    for seen, is_asked in zip(seens, asked, strict=True):
-        if is_asked and seen.sample is not None and not seen.sample.leads and not seen.is_away:
+    for seen in first_seen(seens):
+        if seen.sample is not None and not seen.sample.leads and not seen.is_away:
             with contextlib.suppress(AwayError, BeanpoleError, OSError):
                 found.append(await (await seen.server.client()).stats())
     return found
@@ -130,10 +129,7 @@ async def led_elsewhere(seens: Sequence[Seen]) -> list[Stats]:
 
 def figures(seens: Sequence[Seen], elsewhere: Sequence[Stats] = ()) -> dict[str, Any]:
     """The numbers of all servers together, and of leaders that are not among them."""
-    asked = are_asked([seen.sample.stats if seen.sample else None for seen in seens])
-    there = [
-        seen for seen, is_asked in zip(seens, asked, strict=True) if is_asked and seen.sample and seen.sample.leads
-    ]
+    there = [seen for seen in first_seen(seens) if seen.sample is not None and seen.sample.leads]
     found = counted([*(seen.sample.stats for seen in there if seen.sample is not None), *elsewhere])
     for name in ("put", "reserved", "deleted", "failed", "timed_out", "dead"):
         found[f"{name}_rate"] = summed([getattr(seen.total, name) for seen in there])

@@ -20,12 +20,12 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from beanpole.console.answers import HEADERS, line, problem
-from beanpole.console.screens import charts, links, words
+from beanpole.console.screens import links, words
 from beanpole.console.screens.screen import Screen, View, nothing
 from beanpole.console.security.access import READ_ONLY, visitor_of
 from beanpole.console.security.guard import is_api
 
-# --- The style, the script and the pictures ---------------------------------------------------------------------------
+# --- The style, the script and the pictures: their addresses have what they hold, so browsers may keep them -----------
 
 
 KINDS = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml", "png": "image/png"}
@@ -84,7 +84,6 @@ def environment() -> Environment:
     )
     made.filters |= words.FILTERS
     made.globals |= {
-        "charts": charts,
         "url": links.url,
         "export_url": links.export_url,
         "here": links.here,

@@ -15,7 +15,7 @@ from beanpole.console.reading.tubes import tubes_of
 from beanpole.console.screens import charts, words
 from beanpole.console.screens.links import NAMELESS
 from beanpole.console.screens.screen import Screen, View, look
-from beanpole.console.servers import Seen, are_asked, see
+from beanpole.console.servers import Seen, first_seen, see
 from beanpole.console.single_flight import AwayError
 from beanpole.console.streams import Pieces
 from beanpole.errors import ArgumentError, BeanpoleError, NotFoundError, UnsupportedError
@@ -129,11 +129,8 @@ ONLY: dict[str, tuple[str, Callable[[Row], bool]]] = {
 async def rows_of(seens: Sequence[Seen]) -> list[Row]:
     """The tubes of some servers, those of a server that follows from its leader; none of one that is not known."""
     rows: list[Row] = []
-    asked = are_asked([seen.sample.stats if seen.sample else None for seen in seens])
-    for seen, is_asked in zip(seens, asked, strict=True):
-        if seen.sample is None or not is_asked:
-            continue
-        if seen.sample.leads:
+    for seen in first_seen(seens):
+        if seen.sample is not None and seen.sample.leads:
             rows += (Row(seen, tube) for tube in seen.sample.tubes.values())
             continue
         try:

@@ -28,13 +28,10 @@ class Visitor:
 
     name: str = "anybody"
     """Whose token it is, for the log."""
-
     may_change: bool = False
     """Whether actions are allowed."""
-
     form_token: str = ""
     """What each form of a page must bring back; empty: there is no cookie."""
-
     may_see: bool = True
     """Whether they may know anything of the servers; else they have yet to log in."""
 
@@ -56,7 +53,7 @@ WRONG_TOKEN_PEERS_MAX = 1_000  # peers whose wrong tokens are counted: the last 
 
 
 class Attempts:
-    """What each peer has tried in vain, of the last peers."""
+    """Wrong tokens make who tries them wait: longer each time, up to five seconds. Nobody else waits."""
 
     def __init__(self, now_ns: Callable[[], int]) -> None:
         self._now_ns = now_ns

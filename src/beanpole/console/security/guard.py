@@ -57,7 +57,12 @@ def is_allowed(text: str, names: Collection[str]) -> bool:
 
 
 class Hosts:
-    """Refuses requests for a name that nobody has given to the console."""
+    """Refuses requests for a name that nobody has given to the console.
+
+    A page from elsewhere can make a browser ask for a name that leads here, and read the answer as its own (DNS
+    rebinding). So a name must be known: an address, `localhost`, or one that the operator has named. What no browser
+    sends, a request without a Host, is let through: HAProxy's checks are such.
+    """
 
     def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
         self._app = app
@@ -92,7 +97,7 @@ SAFE = {
 
 
 class SafeAnswers:
-    """Adds them to whatever is answered, unless it says something else."""
+    """Says with each answer that nothing of it is kept, and that it loads, sends and frames nothing from elsewhere."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
