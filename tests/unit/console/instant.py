@@ -1,13 +1,15 @@
 """An event loop for which time passes when nothing else happens: tests of hours end at once."""
 
 import asyncio
+import functools
 import selectors
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, ParamSpec, TypeVar
 
 from beanpole.console.settings import Clock
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 UNIX_S = 1_000_000_000.0
 """What people's clocks show when a test begins."""
@@ -48,3 +50,23 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     """Runs a test."""
     with asyncio.Runner(loop_factory=Loop) as runner:
         return runner.run(main)
+
+
+def instant(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """A test in such a loop."""
+
+    @functools.wraps(test)
+    def runs(*given: P.args, **named: P.kwargs) -> None:
+        run(test(*given, **named))
+
+    return runs
+
+
+def in_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """A test in an ordinary loop."""
+
+    @functools.wraps(test)
+    def runs(*given: P.args, **named: P.kwargs) -> None:
+        asyncio.run(test(*given, **named))
+
+    return runs

@@ -14,6 +14,7 @@ from starlette.routing import Route
 from beanpole.console.answers import idling, keep_open
 from beanpole.console.serving import Connection, Server, make_server
 from tests.servers import REPLY_TIMEOUT_S
+from tests.unit.console.instant import in_loop
 
 CHUNK = b"x" * 65_536
 
@@ -157,86 +158,76 @@ GET = b"GET /short HTTP/1.1\r\nHost: localhost\r\n\r\n"
 POST = b"POST /reading HTTP/1.1\r\nHost: localhost\r\nContent-Length: 11\r\n\r\n"
 
 
-def test_who_sends_nothing_or_half_a_request_is_cut_off() -> None:
-    async def main() -> None:
-        async with serving(Log()) as (_, port):
-            assert await ask(port, b"") == b""
-            assert await ask(port, GET[:-2]) == b""
-            assert await ask(port, POST + b"half") == b""
-            assert (await answered(port, POST + b"a whole one")).startswith(b"HTTP/1.1 200 ")
-            assert (await answered(port, GET)).startswith(b"HTTP/1.1 200 ")
-            assert (await answered(port, GET + GET[:20])).count(b"HTTP/1.1 200 ") == 1
-
-    asyncio.run(main())
+@in_loop
+async def test_who_sends_nothing_or_half_a_request_is_cut_off() -> None:
+    async with serving(Log()) as (_, port):
+        assert await ask(port, b"") == b""
+        assert await ask(port, GET[:-2]) == b""
+        assert await ask(port, POST + b"half") == b""
+        assert (await answered(port, POST + b"a whole one")).startswith(b"HTTP/1.1 200 ")
+        assert (await answered(port, GET)).startswith(b"HTTP/1.1 200 ")
+        assert (await answered(port, GET + GET[:20])).count(b"HTTP/1.1 200 ") == 1
 
 
 @pytest.mark.parametrize("path", [b"/endless", b"/flooding"])
-def test_who_does_not_read_is_cut_off(path: bytes) -> None:
-    async def main() -> None:
-        async with serving(Log()) as (server, port):
-            async with asyncio.timeout(REPLY_TIMEOUT_S):
-                reader, writer = await begun(port, path, limit=1)
-                await until(lambda: not server.server_state.connections and not server.server_state.tasks)
-            writer.close()
-            assert reader.at_eof() is False
-
-    asyncio.run(main())
+@in_loop
+async def test_who_does_not_read_is_cut_off(path: bytes) -> None:
+    async with serving(Log()) as (server, port):
+        async with asyncio.timeout(REPLY_TIMEOUT_S):
+            reader, writer = await begun(port, path, limit=1)
+            await until(lambda: not server.server_state.connections and not server.server_state.tasks)
+        writer.close()
+        assert reader.at_eof() is False
 
 
-def test_a_stream_goes_on_while_it_is_read() -> None:
-    async def main() -> None:
-        async with serving(Log()) as (_, port):
-            loop = asyncio.get_running_loop()
-            async with asyncio.timeout(REPLY_TIMEOUT_S):
-                reader, writer = await begun(port, b"/ticking")
-                until_s = loop.time() + 5 * Impatient.request_s
-                while loop.time() < until_s:
-                    assert await reader.readline()
-            writer.close()
-
-    asyncio.run(main())
+@in_loop
+async def test_a_stream_goes_on_while_it_is_read() -> None:
+    async with serving(Log()) as (_, port):
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(REPLY_TIMEOUT_S):
+            reader, writer = await begun(port, b"/ticking")
+            until_s = loop.time() + 5 * Impatient.request_s
+            while loop.time() < until_s:
+                assert await reader.readline()
+        writer.close()
 
 
-def test_one_connection_too_many_is_closed_at_once() -> None:
-    async def main() -> None:
-        async with serving(Log(), Patient) as (_, port):
-            busy = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
-            async with asyncio.timeout(REPLY_TIMEOUT_S):
-                for reader, writer in busy:
-                    writer.write(GET.replace(b"/short", b"/ticking"))
-                    await reader.readuntil(b"tick\n")
-                assert await ask(port, GET) == b""
-                for reader, writer in busy:
-                    await reader.readuntil(b"tick\n")
-                    writer.close()
-                answer = b""
-                while not answer:
-                    answer = await ask(port, GET, until_end=False)
-            assert answer.startswith(b"HTTP/1.1 200 ")
-
-    asyncio.run(main())
+@in_loop
+async def test_one_connection_too_many_is_closed_at_once() -> None:
+    async with serving(Log(), Patient) as (_, port):
+        busy = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
+        async with asyncio.timeout(REPLY_TIMEOUT_S):
+            for reader, writer in busy:
+                writer.write(GET.replace(b"/short", b"/ticking"))
+                await reader.readuntil(b"tick\n")
+            assert await ask(port, GET) == b""
+            for reader, writer in busy:
+                await reader.readuntil(b"tick\n")
+                writer.close()
+            answer = b""
+            while not answer:
+                answer = await ask(port, GET, until_end=False)
+        assert answer.startswith(b"HTTP/1.1 200 ")
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /short HTTP/1.1\r\n", GET.replace(b"/short", b"/waiting")])
-def test_what_is_idle_makes_room(sent: bytes) -> None:
-    async def main() -> None:
-        async with serving(Log(), Patient) as (server, port):
-            idle = []
-            async with asyncio.timeout(REPLY_TIMEOUT_S):
-                for count in (1, 2, 3):
-                    idle.append(await asyncio.open_connection("127.0.0.1", port))
-                    idle[-1][1].write(sent)
-                    await until(lambda count=count: len(server.server_state.connections) == count)  # type: ignore[misc]
-                if b"waiting" in sent:
-                    await until(lambda: len(WAITING) == 3)
-                assert (await ask(port, GET, until_end=False)).startswith(b"HTTP/1.1 200 ")
-                assert await ended(idle[0][0])
-                assert not idle[2][0].at_eof()
-            for _, writer in idle:
-                writer.close()
-
+@in_loop
+async def test_what_is_idle_makes_room(sent: bytes) -> None:
     WAITING.clear()
-    asyncio.run(main())
+    async with serving(Log(), Patient) as (server, port):
+        idle = []
+        async with asyncio.timeout(REPLY_TIMEOUT_S):
+            for count in (1, 2, 3):
+                idle.append(await asyncio.open_connection("127.0.0.1", port))
+                idle[-1][1].write(sent)
+                await until(lambda count=count: len(server.server_state.connections) == count)  # type: ignore[misc]
+            if b"waiting" in sent:
+                await until(lambda: len(WAITING) == 3)
+            assert (await ask(port, GET, until_end=False)).startswith(b"HTTP/1.1 200 ")
+            assert await ended(idle[0][0])
+            assert not idle[2][0].at_eof()
+        for _, writer in idle:
+            writer.close()
 
 
 async def ended(reader: asyncio.StreamReader) -> bool:
@@ -247,61 +238,51 @@ async def ended(reader: asyncio.StreamReader) -> bool:
         return True
 
 
-def test_what_is_no_request_is_refused_and_not_logged() -> None:
-    async def main() -> Log:
-        log = Log()
-        async with serving(log, Patient) as (_, port):
-            for data in (
-                b"\x16\x03\x01\x02\x00\r\n\r\n",
-                b"GET\r\n\r\n",
-                b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
-            ):
-                assert (await ask(port, data)).startswith(b"HTTP/1.1 400 "), data
-            assert (await ask(port, b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n"))[:13] in {b"", b"HTTP/1.1 400 "}
-        return log
-
-    assert asyncio.run(main()).lines == []
+@in_loop
+async def test_what_is_no_request_is_refused_and_not_logged() -> None:
+    log = Log()
+    async with serving(log, Patient) as (_, port):
+        for data in (
+            b"\x16\x03\x01\x02\x00\r\n\r\n",
+            b"GET\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        ):
+            assert (await ask(port, data)).startswith(b"HTTP/1.1 400 "), data
+        assert (await ask(port, b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n"))[:13] in {b"", b"HTTP/1.1 400 "}
+    assert log.lines == []
 
 
-def test_a_fault_of_ours_is_logged() -> None:
-    async def main() -> Log:
-        log = Log()
-        async with serving(log, Patient) as (_, port):
-            answer = await ask(port, GET.replace(b"/short", b"/broken", 1), until_end=False)
-            assert answer.startswith(b"HTTP/1.1 500 ")
-        return log
-
-    assert asyncio.run(main()).lines == [("error", "request failed")]
+@in_loop
+async def test_a_fault_of_ours_is_logged() -> None:
+    log = Log()
+    async with serving(log, Patient) as (_, port):
+        answer = await ask(port, GET.replace(b"/short", b"/broken", 1), until_end=False)
+        assert answer.startswith(b"HTTP/1.1 500 ")
+    assert log.lines == [("error", "request failed")]
 
 
 @pytest.mark.parametrize("path", [b"/endless", b"/ticking"])
-def test_a_stop_waits_for_nobody(path: bytes) -> None:
-    async def main() -> None:
-        log = Log()
-        listening = socket.create_server(("127.0.0.1", 0))
-        server = make_server(APP, log)
-        running = asyncio.create_task(server.serve([listening]))
-        _, writer = await asyncio.open_connection(*listening.getsockname())
-        writer.write(b"GET %b HTTP/1.1\r\nHost: localhost\r\n\r\n" % path)
-        async with asyncio.timeout(REPLY_TIMEOUT_S):
-            await until(lambda: bool(server.server_state.tasks))
-            server.stop()
-            await running
+@in_loop
+async def test_a_stop_waits_for_nobody(path: bytes) -> None:
+    log = Log()
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = make_server(APP, log)
+    running = asyncio.create_task(server.serve([listening]))
+    _, writer = await asyncio.open_connection(*listening.getsockname())
+    writer.write(b"GET %b HTTP/1.1\r\nHost: localhost\r\n\r\n" % path)
+    async with asyncio.timeout(REPLY_TIMEOUT_S):
+        await until(lambda: bool(server.server_state.tasks))
+        server.stop()
+        await running
+    writer.close()
+    assert log.lines == []
+
+
+@in_loop
+async def test_client_that_says_no_more_has_its_answers_and_the_end() -> None:
+    async with serving(Log(), Patient) as (_, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /late HTTP/1.1\r\nHost: localhost\r\n\r\n" * 2)
+        writer.write_eof()
+        assert (await asyncio.wait_for(reader.read(), REPLY_TIMEOUT_S)).count(b"200 OK") == 2
         writer.close()
-        assert log.lines == []
-
-    asyncio.run(main())
-
-
-def test_client_that_says_no_more_has_its_answers_and_the_end() -> None:
-    async def ask() -> bytes:
-        async with serving(Log(), Patient) as (_, port):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(b"GET /late HTTP/1.1\r\nHost: localhost\r\n\r\n" * 2)
-            writer.write_eof()
-            try:
-                return await asyncio.wait_for(reader.read(), REPLY_TIMEOUT_S)
-            finally:
-                writer.close()
-
-    assert asyncio.run(ask()).count(b"200 OK") == 2

@@ -11,10 +11,14 @@ from beanpole.console.reading.failures import (
     Failure,
     FailureFilter,
     Group,
-    Why,
     in_order,
-    why_of,
 )
+
+
+def said(text: str | None, end: str = "") -> Failure:
+    """A job that failed, of which this was said."""
+    return Failure(JOB, "mail", text, end)
+
 
 JOB = JobInfo(7, tube="grave", state="ready", origin="mail", died=1_000.5, reserves=3, buries=1)
 
@@ -41,32 +45,34 @@ JOB = JobInfo(7, tube="grave", state="ready", origin="mail", died=1_000.5, reser
     ],
 )
 def test_error_is_the_first_line_without_what_passes(text: str | None, error: str) -> None:
-    assert Why(text).error == error
-    assert Why(error).error == error  # a group's name is the error of its own group
+    assert said(text).error == error
+    assert said(error).error == error  # a group's name is the error of its own group
 
 
 def test_error_is_short() -> None:
-    assert Why("x" * 1_024).error == "x" * ERROR_CHARS
-    assert len(Why("\x00\u202e" * 512).error) <= ERROR_CHARS
+    assert said("x" * 1_024).error == "x" * ERROR_CHARS
+    assert len(said("\x00\u202e" * 512).error) <= ERROR_CHARS
 
 
 def test_nobody_said_anything() -> None:
-    assert Why(None, "the last attempt failed").error == "(the last attempt failed)"
-    assert Why("", "the last attempt failed").error == "(the last attempt failed)"
+    assert said(None, "the last attempt failed").error == "(the last attempt failed)"
+    assert said("", "the last attempt failed").error == "(the last attempt failed)"
 
 
 def test_why_a_job_of_a_list_failed() -> None:
-    assert why_of(JOB) == Why(None)
-    assert why_of(replace(JOB, reason="a\n, as b", why="attempts")) == Why("a\n, as b", "the last attempt failed")
-    assert why_of(replace(JOB, why="by-chance")) == Why(None, "by-chance")
+    assert Failure.of(JOB) == said(None)
+    died = replace(JOB, reason="a\n, as b", why="attempts")
+    assert Failure.of(died) == Failure(died, "mail", "a\n, as b", "the last attempt failed")
+    assert Failure.of(replace(JOB, why="by-chance")).end == "by-chance"
+    assert Failure.of(replace(JOB, origin=None)).tube == "grave"
 
 
 def test_group_counts_what_it_is_given() -> None:
     group = Group("one", "mail", "boom")
     for number in range(20):
         job = replace(JOB, id=number + 1, died=1_000.0 + number % 7)
-        group.add(Failure(job, "mail", Why(f"boom {number}", "end")))
-    group.add(Failure(replace(JOB, id=3, died=None, state="buried"), "mail", Why(None)))
+        group.add(Failure(job, "mail", f"boom {number}", "end"))
+    group.add(Failure(replace(JOB, id=3, died=None, state="buried"), "mail", None))
     assert group.count == 21
     assert group.ids == list(range(20, 10, -1))
     assert group.example == "boom 19"
@@ -83,9 +89,9 @@ def test_largest_and_newest_groups_come_first() -> None:
 
 
 def test_filter_looks_at_the_whole_text() -> None:
-    failed = Failure(JOB, "mail", Why("Boom\n at Line 12"))
+    failed = said("Boom\n at Line 12")
     assert FailureFilter(text="LINE 12").fits(failed)
     assert not FailureFilter(text="line 13").fits(failed)
     assert FailureFilter(error="Boom").fits(failed)
     assert not FailureFilter(error="boom").fits(failed)
-    assert FailureFilter(text="buried").fits(Failure(JOB, "mail", Why(None)))
+    assert FailureFilter(text="buried").fits(said(None))

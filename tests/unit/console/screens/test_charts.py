@@ -55,7 +55,6 @@ def test_texts_are_escaped() -> None:
     for chart in (
         charts.line([series(1, 2), series(2, 1)], [HOSTILE, HOSTILE], HOSTILE, HOSTILE),
         charts.spark([1, 2], HOSTILE),
-        charts.histogram([1, 2], [HOSTILE], HOSTILE),
     ):
         assert "<script" not in chart
         parsed(chart)
@@ -108,10 +107,3 @@ def test_times_stand_below_in_utc() -> None:
     assert [each.text for each in seconds.iter("text") if "data-at" in each.attrib] == [
         "22:13:20", "22:13:25", "22:13:30", "22:13:35", "22:13:40",
     ]  # fmt: skip
-
-
-def test_histogram_leaves_out_empty_ends() -> None:
-    chart = parsed(charts.histogram([0, 3, 0, 6, 0], ["1 ms", "2 ms", "4 ms", "8 ms"], "Waits"))
-    bars = [each.findtext("title") for each in chart.iter("rect")]
-    assert bars == ["≤ 2 ms: 3", "≤ 4 ms: 0", "≤ 8 ms: 6"]
-    assert "Nothing was counted yet." in charts.histogram([0, 0], ["1 ms"])

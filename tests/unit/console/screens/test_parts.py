@@ -1,4 +1,6 @@
-"""The macros that all templates use, and the frame of a page."""
+"""The macros that all templates use, the frame of a page, and its files."""
+
+import pytest
 
 from beanpole.console.screens import render
 from beanpole.console.screens.screen import Screen, nothing
@@ -71,3 +73,13 @@ def test_nothing_in_a_page_is_inline() -> None:
     assert " style=" not in text
     assert "<style" not in text
     assert "<script>" not in text
+
+
+def test_a_file_has_the_address_of_its_content() -> None:
+    version = render.files()["style.css"].version
+    assert render.address("style.css") == f"/static/style.css?v={version}"
+
+
+def test_a_file_that_there_is_not_is_a_fault_of_the_template() -> None:
+    with pytest.raises(KeyError):
+        render.address("none.css")
