@@ -19,8 +19,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from tests.browser.png import smaller
 from tests.browser.shop import Shop
 from tests.browser.watched import tab_of
-from tests.browser.world import TOKEN, client_of, token_file, url_of
-from tests.e2e.console.process import console
+from tests.browser.world import client_of, url_of
+from tests.e2e.console.process import TOKEN, console, token_file
 from tests.e2e.process import healthy
 from tests.servers import HOST, peer
 
@@ -68,7 +68,6 @@ def act(page: Page) -> None:
 
 
 def show_keys(page: Page) -> None:
-    """Opens the list of keys."""
     page.keyboard.press("?")
 
 
@@ -96,7 +95,6 @@ PICTURES = (
 
 
 def take(browser: Browser, url: str, picture: Picture, ids: dict[str, int]) -> None:
-    """Takes a picture."""
     with tab_of(browser, url, TOKEN if picture.has_token else "", width=picture.width, dark=picture.dark) as tab:
         tab.page.set_viewport_size({"width": picture.width, "height": picture.height})
         tab.page.goto(url + picture.path.format(**ids))

@@ -37,7 +37,6 @@ def chunks_of(png: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def chunk(kind: bytes, body: bytes) -> bytes:
-    """A part of a file."""
     return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
 

@@ -83,7 +83,6 @@ class Shop:
         self._threads: list[threading.Thread] = []
 
     def open(self) -> None:
-        """Begins."""
         with Client(self._address, None, name="deploy@shop1 rules") as client:
             for pattern, rules in RULES.items():
                 client.set_rules(pattern, rules)
@@ -96,7 +95,6 @@ class Shop:
                 self._begin(self._work, work, f"worker{number + 1}:3{place}{number} {work.tube} 1.4.2")
 
     def close(self) -> None:
-        """Ends all of it."""
         self._over.set()
         for each in self._threads:
             each.join()

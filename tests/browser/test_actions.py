@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def client(world: World) -> Iterator["Client[bytes]"]:
-    """A client, to see what has happened."""
     with world.client("ann") as found:
         yield found
 
@@ -36,16 +35,21 @@ def fill(page: Page, **values: str) -> None:
     press(page, "Dry run")
 
 
+def choose_all(page: Page, verb: str) -> None:
+    """Asks for what is done to all jobs that fit, not only to those of the page."""
+    page.locator("input[name=scope][value=all]").check()
+    page.locator("#bulk").get_by_role("button", name=verb).click()
+
+
 def confirm(page: Page, jobs: int | None = None) -> None:
     """Does what the dry run says, which is about so many jobs, and waits until it is done."""
     if jobs is not None:
         expect(page.locator("main")).to_contain_text(f"{jobs} job")
     page.locator("main form[action='/actions'] button").click()
-    expect(page.locator("[data-live=progress] .badge").first).to_have_text("done")
+    expect(page.locator("[data-live=progress] .badge").first).to_have_text("done", timeout=WAIT_MS)
 
 
 def state_of(client: "Client[bytes]", id: int) -> str:
-    """Where a job is; empty: it is gone."""
     try:
         return client.stats_job(id).state
     except NotFoundError:
@@ -72,26 +76,21 @@ def test_chosen_jobs_are_deleted_and_others_stay(tab: Tab, world: World) -> None
     tab.page.locator("#bulk").get_by_role("button", name="Delete").click()
     expect(tab.page.get_by_role("heading", level=1)).to_have_text(f"Delete: jobs {ids[1]}, {ids[2]}?")
     assert left_in(world, "chosen") == ids
-    tab.page.get_by_role("button", name="Delete 2 jobs").click()
-    expect(tab.page.locator(".badge").filter(has_text="done")).to_be_visible(timeout=WAIT_MS)
+    confirm(tab.page, 2)
     assert left_in(world, "chosen") == [ids[0], ids[3]]
 
 
 def test_all_that_fit_are_moved_but_not_those_put_since(tab: Tab, world: World) -> None:
     put_into(world, "fit", 3)
     tab.open("/jobs?tube=fit")
-    tab.page.get_by_label("all 3 that fit").check()
-    tab.page.locator("#bulk").get_by_role("button", name="Move").click()
-    tab.page.get_by_label("Into the tube").fill("fit there")
-    tab.page.get_by_role("button", name="Dry run").click()
+    choose_all(tab.page, "Move")
     tab.allowed.append("status of 409 ")
+    fill(tab.page, to="fit there")
     expect(tab.page.get_by_role("alert")).to_contain_text("To: ")
-    tab.page.get_by_label("Into the tube").fill("fitted")
-    tab.page.get_by_role("button", name="Dry run").click()
+    fill(tab.page, to="fitted")
     expect(tab.page.get_by_role("button", name="Move 3 jobs")).to_be_visible()  # it has counted
     later = put_into(world, "fit", 1)
-    tab.page.get_by_role("button", name="Move 3 jobs").click()
-    expect(tab.page.locator(".badge").filter(has_text="done")).to_be_visible(timeout=WAIT_MS)
+    confirm(tab.page)
     assert left_in(world, "fit") == later
     assert len(left_in(world, "fitted")) == 3
 
@@ -99,25 +98,23 @@ def test_all_that_fit_are_moved_but_not_those_put_since(tab: Tab, world: World) 
 def test_above_a_thousand_jobs_the_number_is_typed(tab: Tab, world: World) -> None:
     put_into(world, "many", 1_001)
     tab.open("/jobs?tube=many")
-    tab.page.locator("input[name=scope][value=all]").check()
-    tab.page.locator("#bulk").get_by_role("button", name="Delete").click()
-    tab.page.get_by_label("To confirm, type the number of jobs: 1001").fill("1000")
+    choose_all(tab.page, "Delete")
     tab.allowed.append("status of 409 ")
-    tab.page.get_by_role("button", name=re.compile("Delete 1.001 jobs")).click()
-    expect(tab.page.get_by_role("alert")).to_contain_text("type this number")
-    assert len(left_in(world, "many")) == 1_000  # of which a page has so many
-    tab.page.get_by_label("To confirm").fill("1\u202f001")
-    tab.page.get_by_role("button", name=re.compile("Delete 1.001 jobs")).click()
-    expect(tab.page.locator(".badge").filter(has_text="done")).to_be_visible(timeout=WAIT_MS)
+    for typed in ("1000", "1\u202f001"):
+        tab.page.get_by_label("To confirm, type the number of jobs: 1001").fill(typed)
+        tab.page.get_by_role("button", name=re.compile("Delete 1.001 jobs")).click()
+        if typed == "1000":
+            expect(tab.page.get_by_role("alert")).to_contain_text("type this number")
+            assert len(left_in(world, "many")) == 1_000  # of which a page has so many
     wait_until(lambda: not left_in(world, "many"), "they are gone")
 
 
 def test_a_bury_is_undone(tab: Tab, world: World) -> None:
     (id,) = put_into(world, "undone", 1)
     tab.open(f"/jobs/{id}")
-    tab.page.get_by_role("button", name="Bury").click()
-    tab.page.get_by_role("button", name="Bury 1 job").click()
-    tab.page.get_by_role("button", name="Undo").click()
+    press(tab.page, "Bury")
+    confirm(tab.page, 1)
+    press(tab.page, "Undo")
     expect(tab.page.get_by_role("heading", level=1)).to_have_text(f"Kick: job {id}")
     wait_until(lambda: left_in(world, "undone") == [id], "it is ready again")
 
@@ -140,9 +137,9 @@ def test_without_javascript_the_scope_and_the_form_work(chromium: Browser, world
     put_into(world, "plain", 2)
     with tab_of(chromium, world.url, world.token, has_javascript=False) as tab:
         tab.open("/jobs?tube=plain")
-        tab.page.locator("input[name=scope][value=all]").check()
-        tab.page.locator("#bulk").get_by_role("button", name="Delete").click()
-        tab.page.get_by_role("button", name="Delete 2 jobs").click()
+        expect(tab.page.get_by_label("Choose all jobs of this page")).to_be_hidden()
+        choose_all(tab.page, "Delete")
+        press(tab.page, "Delete 2 jobs")
         tab.page.wait_for_url("**/actions/*")
     wait_until(lambda: not left_in(world, "plain"), "they are gone")
 
@@ -205,6 +202,8 @@ def test_a_group_of_failures_is_brought_back_by_keyboard_alone(tab: Tab, client:
     left = [each.id for each in client.list_jobs(DEAD, "ready").jobs]
     assert sorted(dead) != sorted(left)
     assert all(client.stats_job(id).tube == "payments" for id in set(dead) - set(left))
+    tab.open("/failures?tube=payments&text=TimeoutError")
+    expect(tab.page.get_by_text("No job that failed fits this filter")).to_be_visible()
 
 
 def assert_reached(page: Page, wanted: Locator) -> None:

@@ -8,21 +8,8 @@ from playwright.sync_api import Browser, expect
 
 from tests.browser import hostile
 from tests.browser.watched import Tab, tab_of
-from tests.browser.world import BURIED, READY, READY_COUNT, World
+from tests.browser.world import READY, READY_COUNT, World
 from tests.servers import HOST
-
-
-def test_jobs_are_chosen_one_by_one_and_all_at_once(tab: Tab) -> None:
-    tab.open(f"/jobs?tube={READY}")
-    page = tab.page
-    boxes = page.locator("tbody input[type=checkbox]")
-    expect(boxes).to_have_count(100)
-    boxes.nth(2).check()
-    expect(page.locator("[data-chosen]")).to_have_text(" (1)")
-    page.get_by_label("Choose all jobs of this page").check()
-    expect(page.locator("[data-chosen]")).to_have_text(" (100)")
-    page.get_by_label("Choose all jobs of this page").uncheck()
-    expect(page.locator("tbody input:checked")).to_have_count(0)
 
 
 def test_list_is_read_by_its_links(tab: Tab, world: World) -> None:
@@ -68,16 +55,6 @@ def test_body_is_shown_in_four_ways(tab: Tab, world: World) -> None:
         page.get_by_role("link", name="Download the body").click()
     assert begun.value.suggested_filename == f"job-{id}"
     assert begun.value.path().read_bytes().startswith(b'{"to": "user0@example.org"')
-
-
-def test_list_works_without_javascript(chromium: Browser, world: World) -> None:
-    with tab_of(chromium, world.url, world.token, has_javascript=False) as tab:
-        tab.open("/jobs?tube=payments&state=buried")
-        page = tab.page
-        expect(page.get_by_label("Choose all jobs of this page")).to_be_hidden()
-        page.get_by_label(f"Choose job {world.ids[BURIED][-1]}").check()
-        page.locator("#bulk").get_by_role("button", name="Kick").click()
-        expect(page.get_by_role("heading", level=1)).to_contain_text("Kick")
 
 
 @pytest.fixture(scope="module")

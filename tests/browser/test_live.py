@@ -151,6 +151,8 @@ def test_all_jobs_of_a_page_are_chosen_and_some_left_out(tab: Tab, world: World)
     assert every.evaluate("box => box.indeterminate")
     every.click()
     expect(page.locator("[data-chosen]")).to_have_text("(100)")
+    every.uncheck()
+    expect(page.locator("tbody input:checked")).to_have_count(0)
 
 
 def test_filter_leaves_out_what_is_empty(tab: Tab) -> None:

@@ -10,8 +10,8 @@ from beanpole import Client
 from tests.browser.screens import PATHS, RUN
 from tests.browser.test_screens import complaints_of
 from tests.browser.watched import Tab, tab_of
-from tests.browser.world import TOKEN, token_file, url_of
-from tests.e2e.console.process import Console, console
+from tests.browser.world import url_of
+from tests.e2e.console.process import TOKEN, Console, console, token_file
 from tests.e2e.console.process import url_of as flag_of
 from tests.servers import HOST, Server, beanpole_server, beanstalkd_server
 
@@ -32,7 +32,6 @@ def old() -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def both(old: Server) -> Iterator[Console]:
-    """A console of a new server and that one."""
     with beanpole_server() as new, Client((HOST, new.port)) as client, token_file() as flags, ExitStack() as stack:
         client.put("y", tube="boxes")
         flags += ["--url", flag_of(new, "new"), "--url", flag_of(old, "old")]
@@ -41,7 +40,6 @@ def both(old: Server) -> Iterator[Console]:
 
 @pytest.fixture
 def pair(chromium: Browser, both: Console) -> Iterator[Tab]:
-    """A page of it, of somebody who has logged in."""
     with tab_of(chromium, url_of(both), TOKEN) as found:
         yield found
 

@@ -27,7 +27,6 @@ class Tab:
     """Patterns of complaints that the test expects."""
 
     def open(self, path: str, status: int = 200) -> Response:
-        """Opens a page of the console."""
         if status >= 400:
             self.allowed.append(f"status of {status} ")
         answer = self.page.goto(self.url + path)

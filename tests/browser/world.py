@@ -1,15 +1,13 @@
 """What browser tests look at: a server in which a bit of everything has happened, and a console for it."""
 
 import json
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from beanpole import Client
 from tests.browser import hostile
-from tests.e2e.console.process import Console, console
+from tests.e2e.console.process import TOKEN, Console, console, token_file
 from tests.e2e.process import Process, healthy
 from tests.servers import HOST
 
@@ -17,7 +15,6 @@ READY, DELAYED, BURIED, DEAD, HELD = "emails", "reports", "payments", "payments-
 """The tubes of `fill` that have jobs in one state each; the dead are ready in a tube of their own."""
 
 PAUSED = "newsletter"
-TOKEN = "correct-horse-battery-staple"  # noqa: S105 - of servers that live as long as a test
 READY_COUNT = 120
 """More than a page of jobs has."""
 
@@ -37,16 +34,13 @@ class World:
 
     @property
     def url(self) -> str:
-        """Where the console is."""
         return url_of(self.console)
 
     def client(self, name: str = "") -> "Client[bytes]":
-        """A client of the server, to be closed."""
         return client_of(self.process, name)
 
 
 def url_of(served: Console) -> str:
-    """Where a console is."""
     return f"http://{HOST}:{served.port}"
 
 
@@ -63,19 +57,6 @@ def living(*flags: str, token: str = TOKEN) -> Iterator[World]:
         with console("--url", f"here=beanstalk://{HOST}:{process.port}", *token_flags, *flags) as served:
             yield World(process, served, "here", token, ids)
         clients.close()
-
-
-@contextmanager
-def token_file(token: str = TOKEN) -> Iterator[list[str]]:
-    """The flags that let who has a token change things; none for no token."""
-    if not token:
-        yield []
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "tokens")
-        file.write_text(f"ann {token}\n")
-        file.chmod(0o600)
-        yield ["--http-token-file", str(file)]
 
 
 def fill(process: Process, clients: ExitStack) -> dict[str, list[int]]:

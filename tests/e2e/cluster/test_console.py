@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.cluster.conftest import Cluster
-from tests.e2e.console.api import TOKEN, asked
-from tests.e2e.console.process import Console, Samples, console
+from tests.e2e.console.api import asked
+from tests.e2e.console.process import TOKEN, Console, Samples, console
 from tests.e2e.console.test_served import console_of
 from tests.e2e.process import COMMAND, Process, environment, wait_until
 from tests.servers import HOST, START_TIMEOUT_S

@@ -30,7 +30,6 @@ class Lines:
     lines: list[dict[str, Any]] = field(default_factory=list)
 
     def log(self, level: str, event: str, exc_info: object = None, **about: object) -> None:
-        """Keeps a line."""
         assert exc_info is None
         self.lines.append({"level": level, "event": event, **about})
 
@@ -43,11 +42,9 @@ class World:
     lines: Lines
 
     async def dry(self, verb: str, target: Target, given: Given = NOTHING) -> DryRun:
-        """A dry run."""
         return await dry_run(self.console, Action(verb, "queue", target, given))
 
     async def begin(self, made: DryRun, typed: int | None = None) -> Run:
-        """Begins what a dry run was made of."""
         return await start(self.console, made.action, highest=made.highest, typed=typed, visitor=ANNE)
 
     async def run(self, verb: str, target: Target, given: Given = NOTHING, typed: int | None = None) -> Run:
@@ -93,7 +90,6 @@ async def gate(port: int, passes: Passes) -> AsyncIterator[int]:
 
 
 async def everything(_: bytes) -> bool:
-    """Cuts nothing."""
     return True
 
 

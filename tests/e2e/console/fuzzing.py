@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from beanpole import Client
-from tests.e2e.console.api import TOKEN, asked
-from tests.e2e.console.process import Console, console, url_of
+from tests.e2e.console.api import asked
+from tests.e2e.console.process import TOKEN, Console, acting
 from tests.servers import HOST, beanpole_server
 
 THERE = """
@@ -27,14 +27,7 @@ THERE = """
 @contextmanager
 def world() -> Iterator[Console]:
     """A console that may change things, of a server with jobs in each state, with rules and a failure."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        beanpole_server() as server,
-        Client(f"{HOST}:{server.port}") as client,
-    ):
-        tokens = Path(folder, "tokens")
-        tokens.touch(0o600)
-        tokens.write_text(f"alice {TOKEN}\n")
+    with beanpole_server() as server, Client(f"{HOST}:{server.port}") as client:
         client.set_rules("a*", {"attempts": 1})
         for tube in ("a/b", "a"):
             client.put_many(["x"] * 5, tube=tube)
@@ -43,7 +36,7 @@ def world() -> Iterator[Console]:
         client.fail_job(client.reserve(timeout=0), "no such mailbox")
         client.bury(client.reserve(timeout=0))
         client.reserve(timeout=0)
-        with console("--url", url_of(server, "one"), "--http-token-file", str(tokens)) as served:
+        with acting(server) as served:
             asked(served, "/actions", 200, "POST", body={"verb": "resume", "server": "one", "tube": "a"}, token=TOKEN)
             yield served
 

@@ -29,7 +29,6 @@ PATIENCE = {
 
 
 def prepare() -> None:
-    """Set the limits."""
     for path, value in (PATIENCE | {"beanpole.console.api.actions.DONE_WITHIN_S": LONG_S}).items():
         where, _, name = path.rpartition(".")
         owner = pkgutil.resolve_name(where)
@@ -38,7 +37,6 @@ def prepare() -> None:
 
 
 def main() -> int:
-    """Run the command line; return the exit code."""
     prepare()
     return run()
 

@@ -1,14 +1,11 @@
 """Somebody who logs in to a console, as a browser does, and sends forms."""
 
-import http.client
 import re
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
-from tests.e2e.console.process import Answer, Console
-from tests.servers import HOST, REPLY_TIMEOUT_S
-
-KIND = "application/x-www-form-urlencoded"
+from tests.e2e.console.process import FORM, Answer, Console
+from tests.servers import HOST
 
 
 @dataclass
@@ -26,16 +23,7 @@ class Person:
 
     def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> Answer:
         """Asks as a browser; `Origin=""` and the like leave a header out."""
-        names = {"Accept": "text/html", "Cookie": self.cookie} | {
-            name.replace("_", "-"): value for name, value in headers.items()
-        }
-        connection = http.client.HTTPConnection(HOST, self.served.port, timeout=REPLY_TIMEOUT_S)
-        try:
-            connection.request(method, path, body, {name: value for name, value in names.items() if value})
-            answer = connection.getresponse()
-            return Answer(answer.status, {key.lower(): value for key, value in answer.getheaders()}, answer.read())
-        finally:
-            connection.close()
+        return self.served.ask(method, path, body, **{"Accept": "text/html", "Cookie": self.cookie} | headers)
 
     def get(self, path: str, **headers: str) -> Answer:
         """Looks at a page, and keeps the token of its forms."""
@@ -47,7 +35,7 @@ class Person:
     def post(self, path: str, fields: "dict[str, str | list[str]] | None" = None, **headers: str) -> Answer:
         """Sends a form of the last page."""
         sent = {"form_token": self.form_token} | (fields or {})
-        headers = {"Origin": self.origin, "Content_Type": KIND} | headers
+        headers = {"Origin": self.origin, "Content_Type": FORM} | headers
         return self.ask("POST", path, urlencode(sent, doseq=True).encode(), **headers)
 
     def log_in(self, token: str, **fields: str) -> Answer:
@@ -60,7 +48,6 @@ class Person:
 
 
 def person(served: Console, token: str) -> Person:
-    """Who has logged in."""
     made = Person(served)
     assert made.log_in(token).status == 303
     return made

@@ -21,6 +21,9 @@ from tests.servers import HOST, REPLY_TIMEOUT_S, Server, stop_process
 if TYPE_CHECKING:
     import subprocess
 
+TOKEN = "correct-horse-battery-staple"  # noqa: S105 - of servers that live as long as a test
+FORM = "application/x-www-form-urlencoded"
+
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 """The values of a scrape by name and labels."""
 
@@ -34,7 +37,6 @@ class Answer(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The body as text."""
         return self.body.decode()
 
 
@@ -58,33 +60,27 @@ class Console:
     port: int
     messages: Path
 
-    def get(self, path: str, method: str = "GET", **headers: str) -> Answer:
-        """Asks, on a connection of its own."""
+    def ask(self, method: str, path: str, body: "bytes | str" = b"", **headers: str) -> Answer:
+        """Asks, on a connection of its own; an underscore in the name of a header is a hyphen."""
         connection = http.client.HTTPConnection(HOST, self.port, timeout=REPLY_TIMEOUT_S)
         try:
-            names = {name.replace("_", "-"): value for name, value in headers.items()}
-            connection.request(method, path, headers=names)
+            names = {name.replace("_", "-"): value for name, value in headers.items() if value}
+            connection.request(method, path, body, names)
             answer = connection.getresponse()
             return Answer(answer.status, {key.lower(): value for key, value in answer.getheaders()}, answer.read())
         finally:
             connection.close()
+
+    def get(self, path: str, method: str = "GET", **headers: str) -> Answer:
+        return self.ask(method, path, **headers)
 
     def post(self, path: str, fields: Mapping[str, object], token: str = "", **headers: str) -> Answer:
         """Sends a form, with a token if there is one; the value of a field may be a list."""
-        connection = http.client.HTTPConnection(HOST, self.port, timeout=REPLY_TIMEOUT_S)
-        try:
-            names = {name.replace("_", "-"): value for name, value in headers.items()}
-            names["Content-Type"] = "application/x-www-form-urlencoded"
-            if token:
-                names["Authorization"] = f"Bearer {token}"
-            connection.request("POST", path, urlencode(fields, doseq=True), names)
-            answer = connection.getresponse()
-            return Answer(answer.status, {key.lower(): value for key, value in answer.getheaders()}, answer.read())
-        finally:
-            connection.close()
+        bearer = f"Bearer {token}" if token else ""
+        headers = {"Content_Type": FORM, "Authorization": bearer} | headers
+        return self.ask("POST", path, urlencode(fields, doseq=True), **headers)
 
     def scrape_once(self, path: str = "/metrics") -> Samples:
-        """The values of a scrape, whichever servers it finds."""
         answer = self.get(path)
         assert answer.status == 200, answer
         return samples_of(answer.text)
@@ -106,7 +102,6 @@ class Console:
         return self.scrape(path).get((name, frozenset(labels.items())))
 
     def wait_for(self, condition: Callable[[Samples], object], what: str) -> None:
-        """Scrapes until a condition holds."""
         wait_until(lambda: condition(self.scrape_once()), what)
 
 
@@ -145,6 +140,25 @@ def console(*flags: str, patient: bool = True) -> Iterator[Console]:
             stop_process(process)
 
 
+@contextmanager
+def token_file(token: str = TOKEN) -> Iterator[list[str]]:
+    """The flags that let who has a token change things; none for no token."""
+    if not token:
+        yield []
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "tokens")
+        file.touch(0o600)
+        file.write_text(f"ann {token}\n")
+        yield ["--http-token-file", str(file)]
+
+
+@contextmanager
+def acting(server: Server, *flags: str) -> Iterator[Console]:
+    """A console of a server, which it calls `one`, in which who has TOKEN may change things."""
+    with token_file() as token_flags, console("--url", url_of(server, "one"), *token_flags, *flags) as found:
+        yield found
+
+
 def connected(port: int) -> socket.socket:
-    """A connection that has sent nothing."""
     return socket.create_connection((HOST, port), timeout=REPLY_TIMEOUT_S)

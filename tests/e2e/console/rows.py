@@ -16,7 +16,6 @@ class Reader(HTMLParser):
         self._in_cell = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Begins a row, a cell or a link."""
         if tag == "tr":
             self.rows.append([])
         elif tag in {"td", "th"}:
@@ -26,21 +25,18 @@ class Reader(HTMLParser):
             self._href, self._link = dict(attrs).get("href") or "", ""
 
     def handle_endtag(self, tag: str) -> None:
-        """Ends a cell or a link."""
         if tag in {"td", "th"}:
             self._in_cell = False
         elif tag == "a":
             self.links.setdefault(" ".join(self._link.split()), self._href)
 
     def handle_data(self, data: str) -> None:
-        """Adds to the cell and the link."""
         self._link += data
         if self._in_cell:
             self.rows[-1][-1] += f"{data} "
 
 
 def read(text: str) -> Reader:
-    """A page."""
     found = Reader()
     found.feed(text)
     return found

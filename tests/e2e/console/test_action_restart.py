@@ -8,8 +8,8 @@ from pathlib import Path
 
 from beanpole.client import Client
 from tests import forks
-from tests.e2e.console.api import TOKEN, asked
-from tests.e2e.console.process import Console, console
+from tests.e2e.console.api import asked
+from tests.e2e.console.process import TOKEN, Console, console, token_file
 from tests.e2e.process import environment, wait_until
 from tests.servers import STOP_TIMEOUT_S
 
@@ -33,11 +33,7 @@ def server(path: Path) -> Iterator["Client[bytes]"]:
 
 @contextmanager
 def served_at(path: Path) -> Iterator[Console]:
-    """A console in which one may change things."""
-    tokens = path.with_name("tokens")
-    tokens.touch(0o600)
-    tokens.write_text(f"ann {TOKEN}\n")
-    with console("--url", f"one=unix:{path}", "--http-token-file", str(tokens)) as served:
+    with token_file() as flags, console("--url", f"one=unix:{path}", *flags) as served:
         yield served
 
 

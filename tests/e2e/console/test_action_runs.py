@@ -1,12 +1,11 @@
 """Runs that are stopped, undone, cut off, and raced by workers."""
 
 import asyncio
-from collections.abc import Iterator
 from contextlib import aclosing
 
 import pytest
 
-from beanpole.client import AsyncClient
+from beanpole.client import AsyncClient, Client
 from beanpole.console.actions.action import Action, Filter, Given, Ids, RefusedError, Tube
 from beanpole.console.actions.dry import jobs_of
 from beanpole.console.actions.runs import ACTIONS_AT_ONCE as AT_ONCE
@@ -14,35 +13,14 @@ from beanpole.console.actions.runs import Run, Runs, start
 from beanpole.console.limits import ACTION_PIECE as PIECE
 from beanpole.console.security.access import Visitor
 from tests.e2e.console.acting import ANNE, World, act, buried, client_of, ids_in
-from tests.servers import HOST, REPLY_TIMEOUT_S, Server, beanpole_server, beanstalkd_server
+from tests.servers import HOST, REPLY_TIMEOUT_S, Server
 from tests.unit.console.test_serving import until
 
 COUNT = 2 * PIECE + 200
 """Jobs that are three pieces."""
 
 
-@pytest.fixture(scope="module", params=[beanpole_server, beanstalkd_server], ids=["beanpole", "beanstalkd"])
-def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A server; each test has a tube of its own."""
-    with request.param() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def ours() -> Iterator[Server]:
-    """One of ours."""
-    with beanpole_server() as running:
-        yield running
-
-
-@pytest.fixture
-def tube(request: pytest.FixtureRequest) -> str:
-    """A tube with the name of the test."""
-    return str(request.node.originalname)
-
-
 async def undone(world: World, run: Run) -> Run:
-    """Undoes a run."""
     assert run.undo is not None
     action: Action = run.undo
     undo = await start(world.console, action, highest=None, typed=None, visitor=ANNE)
@@ -53,8 +31,8 @@ async def undone(world: World, run: Run) -> Run:
 # --- Undo -------------------------------------------------------------------------------------------------------------
 
 
-def test_undoes_a_pause(server: Server, tube: str) -> None:
-    with client_of(server) as client:
+def test_undoes_a_pause(either: Server, tube: str) -> None:
+    with client_of(either) as client:
         client.put(b"x", tube=tube)
 
         async def do(world: World) -> None:
@@ -65,156 +43,140 @@ def test_undoes_a_pause(server: Server, tube: str) -> None:
             await undone(world, first)
             assert client.stats_tube(tube).pause_time_left == 0
 
-        act(server, do)
+        act(either, do)
 
 
-def test_undoes_the_kick_of_a_buried_and_of_a_delayed_job(server: Server, tube: str) -> None:
-    with client_of(server) as client:
-        (bad,) = buried(client, tube, 1)
+@pytest.mark.parametrize(
+    ("verb", "before", "after"), [("kick", "buried", "ready"), ("bury", "ready", "buried")], ids=["kick", "bury"]
+)
+def test_undoes_what_was_done_to_one_job(either: Server, tube: str, verb: str, before: str, after: str) -> None:
+    with client_of(either) as client:
         late = client.put(b"late", 7, 1_000, tube=tube)
+        other = buried(client, tube, 1)[0] if before == "buried" else client.put(b"ready", 6, tube=tube)
+        pri = client.stats_job(other).pri
 
         async def do(world: World) -> None:
-            for id in (bad, late):
-                run = await world.run("kick", Ids((id,)))
-                assert client.stats_job(id).state == "ready"
+            for id in (other, late):
+                run = await world.run(verb, Ids((id,)))
+                assert client.stats_job(id).state == after
                 assert (await undone(world, run)).done == 1
 
-        act(server, do)
-        assert client.stats_job(bad).state == "buried"
+        act(either, do)
+        assert (client.stats_job(other).state, client.stats_job(other).pri) == (before, pri)
         found = client.stats_job(late)
         assert (found.state, found.pri) == ("delayed", 7)
         assert 900 < found.time_left <= 1_000
 
 
-def test_undoes_the_burial_of_a_ready_and_of_a_delayed_job(server: Server, tube: str) -> None:
-    with client_of(server) as client:
-        ready, late = client.put(b"ready", 6, tube=tube), client.put(b"late", 7, 1_000, tube=tube)
-
-        async def do(world: World) -> None:
-            for id in (ready, late):
-                run = await world.run("bury", Ids((id,)))
-                assert client.stats_job(id).state == "buried"
-                assert (await undone(world, run)).done == 1
-
-        act(server, do)
-        assert (client.stats_job(ready).state, client.stats_job(ready).pri) == ("ready", 6)
-        assert (client.stats_job(late).state, client.stats_job(late).pri) == ("delayed", 7)
-
-
-def test_several_jobs_are_not_undone(server: Server, tube: str) -> None:
-    with client_of(server) as client:
+def test_several_jobs_are_not_undone(either: Server, tube: str) -> None:
+    with client_of(either) as client:
         ids = buried(client, tube, 2)
-        assert act(server, lambda world: world.run("kick", Ids(tuple(ids)))).undo is None
+        assert act(either, lambda world: world.run("kick", Ids(tuple(ids)))).undo is None
 
 
 # --- Ends in the middle -----------------------------------------------------------------------------------------------
 
 
-def test_a_run_that_is_stopped_ends_behind_its_piece(ours: Server, tube: str) -> None:
-    with client_of(ours) as client:
-        client.put_many([b"x"] * COUNT, tube=tube)
-        runs: list[Run] = []
+def test_a_run_that_is_stopped_ends_behind_its_piece(ours: Server, client: Client[bytes], tube: str) -> None:
+    client.put_many([b"x"] * COUNT, tube=tube)
+    runs: list[Run] = []
 
-        async def passes(data: bytes) -> bool:
-            if data.startswith(b"DELETED"):
-                runs[0].stop("ben")
-            return True
+    async def passes(data: bytes) -> bool:
+        if data.startswith(b"DELETED"):
+            runs[0].stop("ben")
+        return True
 
-        async def do(world: World) -> None:
-            runs.append(await world.begin(await world.dry("delete", Filter(tube, "ready")), COUNT))
-            await runs[0].wait(REPLY_TIMEOUT_S)
-            assert (runs[0].state, runs[0].stopped_by, runs[0].done) == ("stopped", "ben", PIECE)
-            assert world.lines.lines[-1]["stopped_by"] == "ben"
+    async def do(world: World) -> None:
+        runs.append(await world.begin(await world.dry("delete", Filter(tube, "ready")), COUNT))
+        await runs[0].wait(REPLY_TIMEOUT_S)
+        assert (runs[0].state, runs[0].stopped_by, runs[0].done) == ("stopped", "ben", PIECE)
+        assert world.lines.lines[-1]["stopped_by"] == "ben"
 
-        act(ours, do, passes)
-        assert len(ids_in(client, tube, "ready")) == COUNT - PIECE
-
-
-def test_a_search_that_finds_nothing_can_be_ended(ours: Server, tube: str) -> None:
-    with client_of(ours) as client:
-        client.put_many([b"x"] * COUNT, tube=tube)
-
-        async def do(world: World) -> None:
-            action = Action("delete", "queue", Filter(tube, "ready", "nowhere"))
-            async with aclosing(jobs_of(world.console.server("queue"), action, None, PIECE)) as pieces:
-                assert await anext(pieces) == []
-
-        act(ours, do)
+    act(ours, do, passes)
+    assert len(ids_in(client, tube, "ready")) == COUNT - PIECE
 
 
-def test_what_was_stopped_too_late_is_done(ours: Server, tube: str) -> None:
-    with client_of(ours) as client:
-        id = client.put(b"x", tube=tube)
-        runs: list[Run] = []
+def test_a_search_that_finds_nothing_can_be_ended(ours: Server, client: Client[bytes], tube: str) -> None:
+    client.put_many([b"x"] * COUNT, tube=tube)
 
-        async def passes(data: bytes) -> bool:
-            if data.startswith(b"DELETED"):
-                runs[0].stop("ben")
-            return True
+    async def do(world: World) -> None:
+        action = Action("delete", "queue", Filter(tube, "ready", "nowhere"))
+        async with aclosing(jobs_of(world.console.server("queue"), action, None, PIECE)) as pieces:
+            assert await anext(pieces) == []
 
-        async def do(world: World) -> None:
-            runs.append(await world.begin(await world.dry("delete", Ids((id,)))))
-            await runs[0].wait(REPLY_TIMEOUT_S)
-            assert (runs[0].state, runs[0].stopped_by, runs[0].done) == ("done", "", 1)
-
-        act(ours, do, passes)
+    act(ours, do)
 
 
-def test_a_server_that_is_lost_leaves_one_piece_unknown(ours: Server, tube: str) -> None:
-    with client_of(ours) as client:
-        client.put_many([b"x"] * COUNT, tube=tube)
-        answers = 0
+def test_what_was_stopped_too_late_is_done(ours: Server, client: Client[bytes], tube: str) -> None:
+    id = client.put(b"x", tube=tube)
+    runs: list[Run] = []
 
-        async def passes(data: bytes) -> bool:
-            nonlocal answers
-            answers += data.startswith(b"DELETED")
-            return answers < 2
+    async def passes(data: bytes) -> bool:
+        if data.startswith(b"DELETED"):
+            runs[0].stop("ben")
+        return True
 
-        async def do(world: World) -> None:
-            run = await world.run("delete", Filter(tube, "ready"), typed=COUNT)
-            assert (run.state, run.done, run.unknown, run.gone) == ("failed", PIECE, PIECE, 0)
-            assert run.failed.startswith("the server is gone: ")
-            line = world.lines.lines[-1]
-            assert (line["level"], line["event"], line["done"], line["unknown"]) == ("warning", "action", PIECE, PIECE)
+    async def do(world: World) -> None:
+        runs.append(await world.begin(await world.dry("delete", Ids((id,)))))
+        await runs[0].wait(REPLY_TIMEOUT_S)
+        assert (runs[0].state, runs[0].stopped_by, runs[0].done) == ("done", "", 1)
 
-        act(ours, do, passes)
-        assert len(ids_in(client, tube, "ready")) == COUNT - 2 * PIECE
+    act(ours, do, passes)
 
 
-def test_a_console_that_ends_says_how_far_its_runs_came(ours: Server, tube: str) -> None:
-    with client_of(ours) as client:
-        client.put_many([b"x"] * COUNT, tube=tube)
-        is_held, answers = asyncio.Event(), 0
+def test_a_server_that_is_lost_leaves_one_piece_unknown(ours: Server, client: Client[bytes], tube: str) -> None:
+    client.put_many([b"x"] * COUNT, tube=tube)
+    answers = 0
 
-        async def passes(data: bytes) -> bool:
-            nonlocal answers
-            answers += data.startswith(b"DELETED")
-            if answers == 2:
-                is_held.set()
-                await asyncio.Event().wait()
-            return True
+    async def passes(data: bytes) -> bool:
+        nonlocal answers
+        answers += data.startswith(b"DELETED")
+        return answers < 2
 
-        async def do(world: World) -> None:
-            run = await world.begin(await world.dry("delete", Filter(tube, "ready")), COUNT)
-            await is_held.wait()
-            await world.console.kept(Runs).stop()
-            assert (run.state, run.done, run.unknown) == ("failed", PIECE, PIECE)
-            assert run.failed == "the console ended before an answer came"
-            assert run.stopped_by == "the end of the console"
-            assert world.lines.lines[-1]["unknown"] == PIECE
+    async def do(world: World) -> None:
+        run = await world.run("delete", Filter(tube, "ready"), typed=COUNT)
+        assert (run.state, run.done, run.unknown, run.gone) == ("failed", PIECE, PIECE, 0)
+        assert run.failed.startswith("the server is gone: ")
+        line = world.lines.lines[-1]
+        assert (line["level"], line["event"], line["done"], line["unknown"]) == ("warning", "action", PIECE, PIECE)
 
-        act(ours, do, passes)
+    act(ours, do, passes)
+    assert len(ids_in(client, tube, "ready")) == COUNT - 2 * PIECE
+
+
+def test_a_console_that_ends_says_how_far_its_runs_came(ours: Server, client: Client[bytes], tube: str) -> None:
+    client.put_many([b"x"] * COUNT, tube=tube)
+    is_held, answers = asyncio.Event(), 0
+
+    async def passes(data: bytes) -> bool:
+        nonlocal answers
+        answers += data.startswith(b"DELETED")
+        if answers == 2:
+            is_held.set()
+            await asyncio.Event().wait()
+        return True
+
+    async def do(world: World) -> None:
+        run = await world.begin(await world.dry("delete", Filter(tube, "ready")), COUNT)
+        await is_held.wait()
+        await world.console.kept(Runs).stop()
+        assert (run.state, run.done, run.unknown) == ("failed", PIECE, PIECE)
+        assert run.failed == "the console ended before an answer came"
+        assert run.stopped_by == "the end of the console"
+        assert world.lines.lines[-1]["unknown"] == PIECE
+
+    act(ours, do, passes)
 
 
 # --- Others -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_worker_keeps_the_jobs_that_it_takes_in_between(server: Server, tube: str) -> None:
-    with client_of(server) as client:
+def test_a_worker_keeps_the_jobs_that_it_takes_in_between(either: Server, tube: str) -> None:
+    with client_of(either) as client:
         ids = client.put_many([b"x"] * COUNT, tube=tube)
 
         async def do(world: World) -> None:
-            worker = AsyncClient((HOST, server.port), None, watch=tube)
+            worker = AsyncClient((HOST, either.port), None, watch=tube)
             taken: set[int] = set()
 
             async def work() -> None:
@@ -236,36 +198,34 @@ def test_a_worker_keeps_the_jobs_that_it_takes_in_between(server: Server, tube: 
             assert run.refused.total() + run.gone <= len(taken)
             await worker.close()
 
-        act(server, do)
+        act(either, do)
 
 
-def test_ten_runs_at_once(ours: Server, tube: str) -> None:
-    with client_of(ours) as client:
-        client.put(b"x", tube=tube)
+def test_ten_runs_at_once(ours: Server, client: Client[bytes], tube: str) -> None:
+    client.put(b"x", tube=tube)
 
-        async def passes(data: bytes) -> bool:
-            if data.startswith(b"PAUSED"):
-                await asyncio.Event().wait()
-            return True
+    async def passes(data: bytes) -> bool:
+        if data.startswith(b"PAUSED"):
+            await asyncio.Event().wait()
+        return True
 
-        async def do(world: World) -> None:
-            made = await world.dry("pause", Tube(tube), Given(seconds=1))
-            for _ in range(AT_ONCE):
-                await world.begin(made)
-            with pytest.raises(RefusedError, match="10 actions run already"):
-                await world.begin(made)
+    async def do(world: World) -> None:
+        made = await world.dry("pause", Tube(tube), Given(seconds=1))
+        for _ in range(AT_ONCE):
+            await world.begin(made)
+        with pytest.raises(RefusedError, match="10 actions run already"):
+            await world.begin(made)
 
-        act(ours, do, passes)
+    act(ours, do, passes)
 
 
-def test_who_may_only_look_begins_nothing(ours: Server, tube: str) -> None:
-    with client_of(ours) as client:
-        id = client.put(b"x", tube=tube)
+def test_who_may_only_look_begins_nothing(ours: Server, client: Client[bytes], tube: str) -> None:
+    id = client.put(b"x", tube=tube)
 
-        async def do(world: World) -> None:
-            made = await world.dry("delete", Ids((id,)))
-            with pytest.raises(RefusedError, match="may look"):
-                await start(world.console, made.action, highest=None, typed=None, visitor=Visitor())
+    async def do(world: World) -> None:
+        made = await world.dry("delete", Ids((id,)))
+        with pytest.raises(RefusedError, match="may look"):
+            await start(world.console, made.action, highest=None, typed=None, visitor=Visitor())
 
-        act(ours, do)
-        assert client.stats_job(id).state == "ready"
+    act(ours, do)
+    assert client.stats_job(id).state == "ready"

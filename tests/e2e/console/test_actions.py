@@ -1,34 +1,20 @@
 """What each action does to a running server, ours and beanstalkd."""
 
-from collections.abc import Iterator
-
 import pytest
 
+from beanpole.client import Client
 from beanpole.console.actions.action import Filter, Given, Ids, Pattern, RefusedError, Tube
 from beanpole.console.actions.runs import Run
 from tests.e2e.console.acting import World, act, buried, client_of, ids_in
-from tests.servers import Server, beanpole_server, beanstalkd_server
-
-
-@pytest.fixture(scope="module", params=[beanpole_server, beanstalkd_server], ids=["beanpole", "beanstalkd"])
-def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A server; each test has a tube of its own."""
-    with request.param() as running:
-        yield running
-
-
-@pytest.fixture
-def tube(request: pytest.FixtureRequest) -> str:
-    """A tube with the name of the test."""
-    return str(request.node.originalname)
+from tests.servers import Server
 
 
 def outcome(run: Run) -> tuple[int, int, dict[str, int]]:
     return run.done, run.gone, dict(+run.refused)
 
 
-def test_deletes_jobs_and_says_what_became_of_each(server: Server, tube: str) -> None:
-    with client_of(server) as client:
+def test_deletes_jobs_and_says_what_became_of_each(either: Server, tube: str) -> None:
+    with client_of(either) as client:
         held = client.put(b"held", 0, tube=tube)
         client.watch(tube)
         assert client.reserve(0).id == held
@@ -58,13 +44,13 @@ def test_deletes_jobs_and_says_what_became_of_each(server: Server, tube: str) ->
                 "refused": 1,
             }
 
-        act(server, do)
+        act(either, do)
         assert ids_in(client, tube, "ready") == []
         assert client.stats_job(held).state == "reserved"
 
 
-def test_what_was_put_since_the_dry_run_is_left_alone(server: Server, tube: str) -> None:
-    with client_of(server) as client:
+def test_what_was_put_since_the_dry_run_is_left_alone(either: Server, tube: str) -> None:
+    with client_of(either) as client:
         ids = client.put_many([b"%d" % number for number in range(1_200)], tube=tube)
 
         async def do(world: World) -> None:
@@ -81,11 +67,11 @@ def test_what_was_put_since_the_dry_run_is_left_alone(server: Server, tube: str)
             assert outcome(run) == (1_200, 0, {})
             assert ids_in(client, tube, "ready") == later
 
-        act(server, do)
+        act(either, do)
 
 
-def test_kicks_what_is_buried(server: Server, tube: str) -> None:
-    with client_of(server) as client:
+def test_kicks_what_is_buried(either: Server, tube: str) -> None:
+    with client_of(either) as client:
         ids = buried(client, tube, 5)
         ready = client.put(b"ready", tube=tube)
 
@@ -96,12 +82,12 @@ def test_kicks_what_is_buried(server: Server, tube: str) -> None:
             assert outcome(run) == (0, 0, {"it is ready: there is nothing to kick": 1})
             assert run.undo is None
 
-        act(server, do)
+        act(either, do)
         assert ids_in(client, tube, "ready") == [*ids, ready]
 
 
-def test_clears_a_tube_of_some_states(server: Server, tube: str) -> None:
-    with client_of(server) as client:
+def test_clears_a_tube_of_some_states(either: Server, tube: str) -> None:
+    with client_of(either) as client:
         buried(client, tube, 3)
         client.put(b"delayed", delay=1_000, tube=tube)
         ready = client.put(b"ready", tube=tube)
@@ -111,13 +97,13 @@ def test_clears_a_tube_of_some_states(server: Server, tube: str) -> None:
             assert made.count == 4
             assert outcome(await world.run("clear", Tube(tube), Given(states=("buried", "delayed")))) == (4, 0, {})
 
-        act(server, do)
+        act(either, do)
         assert ids_in(client, tube, "ready") == [ready]
         assert ids_in(client, tube, "buried") == ids_in(client, tube, "delayed") == []
 
 
-def test_moves_jobs_which_keep_what_they_are(server: Server, tube: str) -> None:
-    with client_of(server) as client:
+def test_moves_jobs_which_keep_what_they_are(either: Server, tube: str) -> None:
+    with client_of(either) as client:
         client.put(b"ready", 3, 0, 11, tube=tube)
         client.put(b"delayed", 4, 1_000, 12, tube=tube)
         buried(client, tube, 1)
@@ -131,7 +117,7 @@ def test_moves_jobs_which_keep_what_they_are(server: Server, tube: str) -> None:
             with pytest.raises(RefusedError, match="in this tube already"):
                 await world.dry("move", Filter(tube, "ready"), Given(to=tube))
 
-        act(server, do)
+        act(either, do)
         found = {}
         for state in ("ready", "delayed", "buried"):
             (id,) = ids_in(client, f"{tube}-to", state)
@@ -144,8 +130,8 @@ def test_moves_jobs_which_keep_what_they_are(server: Server, tube: str) -> None:
         assert not [id for state in found for id in ids_in(client, tube, state)]
 
 
-def test_what_a_server_lacks_is_said_before_anything_is_done(tube: str) -> None:
-    with beanstalkd_server() as running, client_of(running) as client:
+def test_what_a_server_lacks_is_said_before_anything_is_done(theirs: Server, tube: str) -> None:
+    with client_of(theirs) as client:
         id = client.put(b"x", tube=tube)
 
         async def do(world: World) -> None:
@@ -158,33 +144,31 @@ def test_what_a_server_lacks_is_said_before_anything_is_done(tube: str) -> None:
                 with pytest.raises(RefusedError, match=f"{verb} needs {lacks}, which this server does not have"):
                     await world.dry(verb, target, given)
 
-        act(running, do)
+        act(theirs, do)
 
 
-def test_a_dead_job_that_can_not_go_back_stays_buried(tube: str) -> None:
-    with beanpole_server() as running, client_of(running) as client:
-        client.set_rules(tube, {"attempts": 1, "dead": f"{tube}-dead"})
-        dead = client.put(b"x", tube=tube)
-        client.fail_job(client.reserve_job(dead), "no")
-        client.reserve_job(dead)
-        client.bury(dead)
-        client.set_rules(tube, {"bytes-max": 1})
-        client.put(b"y", tube=tube)
-        run = act(running, lambda world: world.run("redrive", Ids((dead,))))
-        assert outcome(run) == (0, 0, {"the server has no room for it": 1})
-        found = client.stats_job(dead)
-        assert (found.tube, found.state) == (f"{tube}-dead", "buried")
-        client.set_rules(tube, {"bytes-max": 2})
-        assert outcome(act(running, lambda world: world.run("redrive", Ids((dead,))))) == (1, 0, {})
-        found = client.stats_job(dead)
-        assert (found.tube, found.state) == (tube, "ready")
+def test_a_dead_job_that_can_not_go_back_stays_buried(ours: Server, client: Client[bytes], tube: str) -> None:
+    client.set_rules(tube, {"attempts": 1, "dead": f"{tube}-dead"})
+    dead = client.put(b"x", tube=tube)
+    client.fail_job(client.reserve_job(dead), "no")
+    client.reserve_job(dead)
+    client.bury(dead)
+    client.set_rules(tube, {"bytes-max": 1})
+    client.put(b"y", tube=tube)
+    run = act(ours, lambda world: world.run("redrive", Ids((dead,))))
+    assert outcome(run) == (0, 0, {"the server has no room for it": 1})
+    found = client.stats_job(dead)
+    assert (found.tube, found.state) == (f"{tube}-dead", "buried")
+    client.set_rules(tube, {"bytes-max": 2})
+    assert outcome(act(ours, lambda world: world.run("redrive", Ids((dead,))))) == (1, 0, {})
+    found = client.stats_job(dead)
+    assert (found.tube, found.state) == (tube, "ready")
 
 
-def test_a_job_that_is_changed_by_halves_says_so(tube: str) -> None:
-    with beanpole_server() as running, client_of(running) as client:
-        client.set_rules("full", {"jobs-max": 1})
-        client.put(b"there", tube="full")
-        id = client.put(b"before", tube=tube)
-        run = act(running, lambda world: world.run("change", Ids((id,)), Given(to="full", body=b"behind")))
-        assert outcome(run) == (0, 0, {"its body was changed, but nothing else: the server has no room for it": 1})
-        assert (client.peek(id).body, client.stats_job(id).tube) == (b"behind", tube)
+def test_a_job_that_is_changed_by_halves_says_so(ours: Server, client: Client[bytes], tube: str) -> None:
+    client.set_rules("full", {"jobs-max": 1})
+    client.put(b"there", tube="full")
+    id = client.put(b"before", tube=tube)
+    run = act(ours, lambda world: world.run("change", Ids((id,)), Given(to="full", body=b"behind")))
+    assert outcome(run) == (0, 0, {"its body was changed, but nothing else: the server has no room for it": 1})
+    assert (client.peek(id).body, client.stats_job(id).tube) == (b"behind", tube)

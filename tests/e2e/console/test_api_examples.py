@@ -4,12 +4,10 @@ import html
 import os
 import re
 import subprocess
-from pathlib import Path
 
 from beanpole import Client
 from beanpole.console.api.table import OPERATIONS
-from tests.e2e.console.api import TOKEN
-from tests.e2e.console.process import Console, console, url_of
+from tests.e2e.console.process import TOKEN, Console, console, token_file, url_of
 from tests.servers import HOST, REPLY_TIMEOUT_S, beanpole_server, peer
 
 SHELL = """curl() { command curl --silent --show-error --write-out '\\n%{http_code}' "$@"; }; """
@@ -17,7 +15,6 @@ SHELL = """curl() { command curl --silent --show-error --write-out '\\n%{http_co
 
 
 def commands(served: Console, token: str) -> list[str]:
-    """The commands of the page."""
     page = served.get("/examples", **({"Authorization": f"Bearer {token}"} if token else {}))
     assert page.status == 200
     found = re.findall(r'<pre class="command"><code>(.*?)</code></pre>', page.text, re.DOTALL)
@@ -38,15 +35,13 @@ def run(line: str) -> str:
     return done.stdout.rpartition("\n")[2]
 
 
-def test_each_command_works(tmp_path: Path) -> None:
-    tokens = tmp_path / "tokens"
-    tokens.touch(0o600)
-    tokens.write_text(f"alice {TOKEN}\n")
+def test_each_command_works() -> None:
     name = 'it\'s $(one) & "more"'
     with (
         beanpole_server() as server,
         Client(f"{HOST}:{server.port}") as client,
-        console("--url", url_of(server, name), "--http-token-file", str(tokens)) as served,
+        token_file() as flags,
+        console("--url", url_of(server, name), *flags) as served,
     ):
         client.put("hello")
         client.set_rules("default", {"attempts": 5})
@@ -60,12 +55,11 @@ def test_each_command_works(tmp_path: Path) -> None:
             assert any(re.search(f"/api/v1{places}([?'\"]|$)", line) for line in found), operation
 
 
-def test_without_tokens_those_that_look_work_and_the_others_are_refused() -> None:
-    with beanpole_server() as server, console("--url", url_of(server, "one")) as served:
-        lines = commands(served, "")
-        for line in lines:
-            if "$TOKEN" in line:
-                assert run(line) == "403", line
-            elif line.endswith("/servers"):
-                assert run(line) == "200"
-        assert any("$TOKEN" in line for line in lines)
+def test_without_tokens_those_that_look_work_and_the_others_are_refused(looking: Console) -> None:
+    lines = commands(looking, "")
+    for line in lines:
+        if "$TOKEN" in line:
+            assert run(line) == "403", line
+        elif line.endswith("/servers"):
+            assert run(line) == "200"
+    assert any("$TOKEN" in line for line in lines)

@@ -5,12 +5,13 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 from tests import forks
 from tests.e2e.console.process import Console, Samples, console, url_of
 from tests.e2e.process import environment, wait_until
-from tests.servers import HOST, STOP_TIMEOUT_S, Server, beanpole_server
+from tests.servers import HOST, STOP_TIMEOUT_S, beanpole_server
 
 
 def up(found: Samples, name: str) -> float:
@@ -64,62 +65,31 @@ def test_a_server_that_is_killed_comes_back_by_itself(tmp_path: Path) -> None:
         assert events.count("server away") == 3
 
 
-def handed_over(server: Server) -> tuple["subprocess.Popen[bytes]", int, list[socket.socket], list[socket.socket]]:
-    """A console as a server starts it: with a socket that listens, and four connections into the server."""
-    listening = socket.create_server((HOST, 0))
-    pairs = [server.connect() for _ in range(4)]
-    given = [listening.fileno(), *(each.fileno() for each in pairs)]
-    command = [sys.executable, "-P", "-m", "beanpole", "console", "--name", "ours"]
-    process = subprocess.Popen(
-        [*command, "--handed-over", ",".join(map(str, given))],
-        pass_fds=given,
-        env=environment(),
-        stderr=subprocess.DEVNULL,
-        stdin=subprocess.DEVNULL,
-    )
-    return process, listening.getsockname()[1], [listening], pairs
-
-
-def test_a_console_that_was_handed_over_gives_way_and_ends_with_any_of_its_pairs() -> None:
-    with beanpole_server() as server:
-        for ended in range(4):
-            process, port, listening, pairs = handed_over(server)
-            try:
-                check_serving(process, port)
-                for each in listening:
-                    each.close()
-                pairs[ended].shutdown(socket.SHUT_RDWR)
-                assert process.wait(STOP_TIMEOUT_S) == 0
-            finally:
-                process.kill()
-                process.wait()
-                for each in (*listening, *pairs):
-                    each.close()
-
-
-def check_serving(process: "subprocess.Popen[bytes]", port: int) -> None:
-    """The console serves the server by its name, and gives way to others."""
-    served = Console(process, port, Path(os.devnull))
-    served.wait_for(lambda found: up(found, "ours"), "the server is there")
-    wait_until(lambda: os.getpriority(os.PRIO_PROCESS, process.pid) >= 5, "the console gives way")
-    assert Path(f"/proc/{process.pid}/oom_score_adj").read_text().strip() == "500"
-
-
-def test_a_late_answer_of_its_own_server_is_waited_for() -> None:
-    with beanpole_server() as server:
-        process, port, listening, pairs = handed_over(server)
+def test_a_console_that_was_handed_over_gives_way_waits_for_late_answers_and_ends_with_its_server() -> None:
+    with beanpole_server() as server, ExitStack() as stack:
+        listening = stack.enter_context(socket.create_server((HOST, 0)))
+        pairs = [stack.enter_context(server.connect()) for _ in range(4)]
+        given = [listening.fileno(), *(each.fileno() for each in pairs)]
+        command = [sys.executable, "-P", "-m", "beanpole", "console", "--name", "ours"]
+        process = subprocess.Popen(
+            [*command, "--handed-over", ",".join(map(str, given))],
+            pass_fds=given,
+            env=environment(),
+            stderr=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+        )
+        stack.callback(process.wait)
+        stack.callback(process.kill)
+        served = Console(process, listening.getsockname()[1], Path(os.devnull))
+        served.wait_for(lambda found: up(found, "ours"), "the server is there")
+        wait_until(lambda: os.getpriority(os.PRIO_PROCESS, process.pid) >= 5, "the console gives way")
+        assert Path(f"/proc/{process.pid}/oom_score_adj").read_text().strip() == "500"
+        server.signal(signal.SIGSTOP)
         try:
-            check_serving(process, port)
-            server.signal(signal.SIGSTOP)
-            served = Console(process, port, Path(os.devnull))
-            try:
-                served.wait_for(lambda found: not up(found, "ours"), "the server is away")
-            finally:
-                server.signal(signal.SIGCONT)
-            served.wait_for(lambda found: up(found, "ours"), "the server is back")
-            assert process.poll() is None
+            served.wait_for(lambda found: not up(found, "ours"), "the server is away")
         finally:
-            process.terminate()
-            assert process.wait(STOP_TIMEOUT_S) == 0
-            for each in (*listening, *pairs):
-                each.close()
+            server.signal(signal.SIGCONT)
+        served.wait_for(lambda found: up(found, "ours"), "the server is back")
+        assert process.poll() is None
+        pairs[-1].shutdown(socket.SHUT_RDWR)
+        assert process.wait(STOP_TIMEOUT_S) == 0

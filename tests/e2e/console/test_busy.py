@@ -1,6 +1,5 @@
 """The pages of those who work: held jobs and sessions, of one server and of two."""
 
-import http.client
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -10,8 +9,9 @@ import pytest
 from beanpole.client import Client
 from tests.e2e.console.process import Console, console, url_of
 from tests.e2e.console.rows import read, rows
+from tests.e2e.console.test_live import live
 from tests.e2e.process import wait_until
-from tests.servers import HOST, REPLY_TIMEOUT_S, Server, beanpole_server, beanstalkd_server
+from tests.servers import HOST, Server, beanpole_server, beanstalkd_server
 
 NAME = 'w1 <script>alert(1)</script>"), last heard of 9 s ago; 9 s of\\ \u202e: # x'
 SHOWN = 'w1 <script>alert(1)</script>"), last heard of 9 s ago; 9 s of\\ [U+202E]: # x'
@@ -73,7 +73,6 @@ def test_busy_of_a_tube_and_of_a_worker(served: Console) -> None:
 
 
 def names(served: Console, query: str = "") -> list[str]:
-    """The names of the sessions that a page shows."""
     return [row[1].partition(" 127.")[0] for row in rows(served.get(f"/sessions{query}").text)[1:] if len(row) > 1]
 
 
@@ -103,24 +102,10 @@ def test_a_tube_names_who_waits_for_it(served: Console) -> None:
     assert "w3" not in served.get("/tubes/mail").text
 
 
-def first_event(served: Console, path: str) -> dict[str, dict[str, str]]:
-    """What a browser is sent that keeps a page open."""
-    connection = http.client.HTTPConnection(HOST, served.port, timeout=REPLY_TIMEOUT_S)
-    try:
-        connection.request("GET", path, headers={"Accept": "text/event-stream"})
-        answer = connection.getresponse()
-        assert answer.status == 200
-        while not (line := answer.readline()).startswith(b"data:"):
-            assert line, "the stream has ended"
-        found: dict[str, dict[str, str]] = json.loads(line.removeprefix(b"data:"))
-        return found
-    finally:
-        connection.close()
-
-
 def test_pages_are_sent_again_while_somebody_looks(served: Console) -> None:
     for path, blocks in (("/busy", {"counts", "workers", "jobs"}), ("/sessions", {"rows", "counts"})):
-        event = first_event(served, path)
+        with live(served, path) as page:
+            event = json.loads(page.event().partition("data: ")[2])
         assert set(event["blocks"]) == blocks
         assert SHOWN.replace("<", "&lt;").partition(">")[0] in "".join(event["blocks"].values())
 

@@ -2,15 +2,13 @@
 
 import base64
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from beanpole import Client
-from tests.e2e.console.api import TOKEN, asked
-from tests.e2e.console.process import Answer, Console, console, url_of
+from tests.e2e.console.api import asked
+from tests.e2e.console.process import TOKEN, Answer, Console, acting
 from tests.servers import HOST, Server, beanpole_server
 
 BODY = b"hunter2 is not my password"
@@ -18,19 +16,8 @@ SHAPES = (BODY, base64.b64encode(BODY), BODY[:8].hex().encode())
 FLAGS = pytest.mark.parametrize("flags", [(), ("--http-hide-bodies",)])
 
 PAGES = (
-    *(
-        "/",
-        "/tubes",
-        "/tubes/a",
-        "/tubes/b",
-        "/failures",
-        "/busy",
-        "/sessions",
-        "/rules",
-        "/servers",
-        "/actions",
-        "/put",
-    ),
+    *("/", "/tubes", "/tubes/a", "/tubes/b", "/failures", "/busy", "/sessions", "/rules", "/servers", "/actions"),
+    "/put",
     *("/jobs?tube=a", "/jobs?tube=a&state=buried", "/jobs?tube=a&state=reserved", "/jobs?tube=a&state=delayed"),
     *(
         f"/jobs/{id}{end}"
@@ -64,24 +51,14 @@ def server() -> Iterator[Server]:
         yield running
 
 
-@contextmanager
-def served_with(server: Server, folder: Path, *flags: str) -> Iterator[Console]:
-    """A console in which one may change things."""
-    tokens = folder / "tokens"
-    tokens.touch(0o600)
-    tokens.write_text(f"ann {TOKEN}\n")
-    with console("--url", url_of(server, "one"), "--http-token-file", str(tokens), *flags) as served:
-        yield served
-
-
 def get(served: Console, path: str) -> Answer:
     """Asks as a program that has a token."""
     return served.get(path, Authorization=f"Bearer {TOKEN}")
 
 
 @FLAGS
-def test_a_body_is_shown_or_not(flags: tuple[str, ...], server: Server, tmp_path: Path) -> None:
-    with served_with(server, tmp_path, *flags) as served:
+def test_a_body_is_shown_or_not(flags: tuple[str, ...], server: Server) -> None:
+    with acting(server, *flags) as served:
         answers = {path: get(served, path) for path in PAGES}
         failed = {path: answer.status for path, answer in answers.items() if answer.status != 200}
         assert set(failed) == ({f"/jobs/{id}/body" for id in range(1, 6)} if flags else set())
@@ -103,8 +80,8 @@ def squeezed(text: bytes) -> bytes:
 
 
 @FLAGS
-def test_a_body_is_searched_or_not(flags: tuple[str, ...], server: Server, tmp_path: Path) -> None:
-    with served_with(server, tmp_path, *flags) as served:
+def test_a_body_is_searched_or_not(flags: tuple[str, ...], server: Server) -> None:
+    with acting(server, *flags) as served:
         expected = 0 if flags else 1
         found = asked(served, "/servers/one/tubes/a/jobs?text=hunter2", token=TOKEN)
         assert len(found["items"]) == expected

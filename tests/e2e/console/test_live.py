@@ -1,13 +1,11 @@
-"""Live pages over real HTTP: slow readers, too many, and servers and consoles that go and come back."""
+"""Live pages over real HTTP, and readers that are slow."""
 
 import asyncio
 import http.client
 import json
-import os
-import signal
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 
@@ -19,11 +17,9 @@ from starlette.routing import Route
 from beanpole import Client
 from beanpole.console.answers import keep_open
 from beanpole.console.serving import make_server
-from beanpole.console.streams import STREAMS_MAX, Pace, Streams, event_stream
-from tests.e2e.console.process import Console, console, url_of
-from tests.e2e.console.test_served import console_of, pid_of
-from tests.e2e.process import serving, wait_until
-from tests.servers import HOST, REPLY_TIMEOUT_S, beanpole_server
+from beanpole.console.streams import Pace, Streams, event_stream
+from tests.e2e.console.process import Console
+from tests.servers import HOST, REPLY_TIMEOUT_S
 from tests.unit.console.test_serving import Log, until
 
 ACCEPT = {"Accept": "text/event-stream"}
@@ -55,7 +51,6 @@ class Page:
 
 @contextmanager
 def live(served: Console, path: str = "/") -> Iterator[Page]:
-    """A live page of a console."""
     connection = http.client.HTTPConnection(HOST, served.port, timeout=REPLY_TIMEOUT_S)
     try:
         connection.request("GET", path, headers=ACCEPT)
@@ -64,64 +59,20 @@ def live(served: Console, path: str = "/") -> Iterator[Page]:
         connection.close()
 
 
-def opened(served: Console) -> int:
-    """Whether a page can be live now."""
-    with live(served) as page:
-        return page.status
-
-
-def test_page_is_live() -> None:
-    with beanpole_server() as server, console("--url", url_of(server, "one")) as served:
-        assert served.get("/", "HEAD", **ACCEPT).status == 200
-        with live(served) as page:
-            assert (page.status, page.answer.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
-            first = page.event()
-            with Client((HOST, server.port), None) as client:
-                client.put(b"body", tube="of-this-test")
-            second = page.event()
-        for event in (first, second):
-            kind, data = event.split("\n")
-            assert kind == "event: state"
-            about = json.loads(data.removeprefix("data: "))
-            assert about.keys() == {"at", "blocks"}
-            assert isinstance(about["at"], float)
-        assert first.partition("blocks")[2] != second.partition("blocks")[2]
-
-
-def test_page_too_many_is_refused_until_another_is_closed() -> None:
-    with beanpole_server() as server, console("--url", url_of(server, "one")) as served, ExitStack() as pages:
-        some = [pages.enter_context(live(served)) for _ in range(STREAMS_MAX)]
-        assert {page.status for page in some} == {200}
-        assert all(page.event().startswith("event: state") for page in some)
-        with live(served) as refused:
-            assert refused.status == 503
-            assert refused.answer.headers["retry-after"] == "10"
-            assert "100 pages are live already" in refused.answer.read().decode()
-        assert served.get("/").status == 200
-        pages.close()
-        wait_until(lambda: opened(served) == 200, "another page may be live")
-
-
-def test_page_of_a_console_that_is_killed_is_there_again() -> None:
-    with serving("--http", f"{HOST}:0") as process:
-        served = console_of(process)
-        with live(served) as page:
-            assert page.event()
-            os.kill(pid_of(process), signal.SIGKILL)
-            while page.event():  # one that was on its way
-                pass
-        pid_of(process, 2)
-        with live(served) as page:
-            assert page.event()
-
-
-def test_page_ends_with_the_console_and_with_its_server() -> None:
-    with serving("--http", f"{HOST}:0") as process, live(console_of(process)) as page:
-        assert page.event()
-        process.signal(signal.SIGTERM)
-        assert process.wait_exit() == 0
-        while page.event():
-            pass
+def test_page_is_live(client: Client[bytes], looking: Console) -> None:
+    assert looking.get("/", "HEAD", **ACCEPT).status == 200
+    with live(looking) as page:
+        assert (page.status, page.answer.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+        first = page.event()
+        client.put(b"body", tube="of-this-test")
+        second = page.event()
+    for event in (first, second):
+        kind, data = event.split("\n")
+        assert kind == "event: state"
+        about = json.loads(data.removeprefix("data: "))
+        assert about.keys() == {"at", "blocks"}
+        assert isinstance(about["at"], float)
+    assert first.partition("blocks")[2] != second.partition("blocks")[2]
 
 
 STATE = "x" * 50_000

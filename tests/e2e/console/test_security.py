@@ -13,8 +13,8 @@ import pytest
 
 from beanpole.errors import ExitCode
 from tests.e2e.cli.conftest import run
-from tests.e2e.console.person import KIND, Person, person
-from tests.e2e.console.process import Answer, Console, connected, console, url_of
+from tests.e2e.console.person import Person, person
+from tests.e2e.console.process import FORM, Answer, Console, connected, console, url_of
 from tests.e2e.console.test_served import console_of, pid_of
 from tests.e2e.process import serving
 from tests.servers import HOST, REPLY_TIMEOUT_S, Server, beanpole_server
@@ -45,7 +45,6 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def served(server: Server, tokens: Path) -> Iterator[Console]:
-    """A console that asks for a token."""
     with guarded(server, tokens) as found:
         yield found
         assert ANN not in found.messages.read_text()
@@ -67,7 +66,14 @@ def test_without_tokens_everybody_may_look_and_nobody_change(server: Server) -> 
         assert anybody.get("/").status == 200
         assert b"read-only" in anybody.get("/").body
         assert served.get("/", Authorization="Bearer whatever-it-may-be").status == 200
-        for path in ("/actions", "/api/v1/actions", "/nothing"):
+        for path in (
+            "/actions",
+            "/actions/dry-run",
+            "/actions/1/stop",
+            "/actions/1/undo",
+            "/api/v1/actions",
+            "/nothing",
+        ):
             answer = anybody.post(path)
             assert answer.status == 403, path
             assert b"Read-only" in answer.body
@@ -153,7 +159,7 @@ def test_bearer_is_for_programs_whatever_they_ask(served: Console) -> None:
     assert served.get("/", Authorization=BEARER).status == 200
     assert served.get("/", Authorization=f"bearer  {BOB} ").status == 200
     assert served.get("/", Authorization=f"Basic {ANN}").status == 401
-    assert served.get("/", "POST", Authorization=BEARER, Content_Type=KIND).status == 405
+    assert served.get("/", "POST", Authorization=BEARER, Content_Type=FORM).status == 405
     assert served.get("/nothing", Authorization=BEARER).status == 404
 
 
@@ -175,29 +181,17 @@ def test_the_file_of_tokens_is_read_again(server: Server, tmp_path: Path) -> Non
         assert messages.count("tokens unreadable") == messages.count("tokens readable") == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "mode", "reason"),
-    [
-        (None, 0, "cannot read"),
-        ("# none\n", 0o600, "no token"),
-        ("ann short\n", 0o600, "line 1"),
-        (f"ann {ANN}\n", 0o604, "chmod o-rw"),
-    ],
-)
 @pytest.mark.parametrize("verb", ["serve", "console"])
-def test_a_bad_file_is_refused_before_anything_is_bound(
-    verb: str, text: str | None, mode: int, reason: str, tmp_path: Path
-) -> None:
+def test_a_bad_file_is_refused_before_anything_is_bound(verb: str, tmp_path: Path) -> None:
     path = tmp_path / "tokens"
-    if text is not None:
-        path.touch(mode)
-        path.write_text(text)
+    path.touch(0o604)
+    path.write_text(f"ann {ANN}\n")
     with socket.create_server((HOST, 0)) as taken:
         address = f"{HOST}:{taken.getsockname()[1]}"  # to bind it would be exit code 111
         listen = ("-l", address) if verb == "serve" else ()
         done = run(verb, *listen, "--http", address, "--http-token-file", str(path))
     assert (done.code, done.out) == (ExitCode.USAGE, b"")
-    assert reason in done.err
+    assert "chmod o-rw" in done.err
     assert str(path) in done.err
 
 
@@ -320,8 +314,8 @@ def test_forms_that_are_none_or_too_long_are_refused(served: Console) -> None:
     assert nobody.post("/login", {"token": "a" * 5_000}).status == 413
     assert nobody.post("/login", {"token": ANN}, Content_Type="text/plain").status == 415
     assert nobody.post("/login", {"token": ANN}, Content_Type="multipart/form-data; boundary=x").status == 415
-    assert nobody.ask("POST", "/login", b"token=\xff", Origin=nobody.origin, Content_Type=KIND).status == 400
-    assert nobody.ask("POST", "/login", b"token=%ff", Origin=nobody.origin, Content_Type=KIND).status == 400
+    assert nobody.ask("POST", "/login", b"token=\xff", Origin=nobody.origin, Content_Type=FORM).status == 400
+    assert nobody.ask("POST", "/login", b"token=%ff", Origin=nobody.origin, Content_Type=FORM).status == 400
     assert ann.post("/logout", {"id": ["1"] * 10_000}).status == 400
     assert ann.post("/logout", {"body": "a" * 2_200_000}).status == 413
     assert ann.get("/").status == 200
@@ -330,7 +324,7 @@ def test_forms_that_are_none_or_too_long_are_refused(served: Console) -> None:
 
 def test_a_form_whose_length_is_a_lie_is_cut_at_the_limit(served: Console) -> None:
     host = f"{HOST}:{served.port}"
-    head = f"POST /login HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nContent-Type: {KIND}\r\n"
+    head = f"POST /login HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nContent-Type: {FORM}\r\n"
     with connected(served.port) as client:
         client.sendall(
             head.encode() + b"Transfer-Encoding: chunked\r\n\r\n" + (b"1000\r\n" + b"a" * 4096 + b"\r\n") * 2
@@ -383,7 +377,7 @@ def test_a_request_without_a_host_changes_nothing(served: Console) -> None:
     connection._http_vsn, connection._http_vsn_str = 10, "HTTP/1.0"  # type: ignore[attr-defined]
     connection.putrequest("POST", "/logout", skip_host=True)
     cookie = "beanpole-session=" + ann.cookie.partition("=")[2]
-    for name, value in {"Cookie": cookie, "Origin": "http://", "Content-Type": KIND, "Content-Length": "0"}.items():
+    for name, value in {"Cookie": cookie, "Origin": "http://", "Content-Type": FORM, "Content-Length": "0"}.items():
         connection.putheader(name, value)
     connection.endheaders()
     assert connection.getresponse().status == 403

@@ -2,7 +2,6 @@
 
 import os
 import signal
-from pathlib import Path
 
 from tests.e2e.console.process import Console
 from tests.e2e.process import Process, serving, wait_until
@@ -11,7 +10,6 @@ from tests.servers import HOST
 
 
 def console_of(process: Process) -> Console:
-    """The console of a server that runs."""
     return Console(process.popen, http_address(process)[1], process.folder / "messages")
 
 
@@ -42,16 +40,6 @@ def test_server_under_load_is_measured() -> None:
             wait_until(lambda path=path: served.get(path).status == 200, path)  # type: ignore[misc]
         process.signal(signal.SIGUSR1)
         wait_until(lambda: served.get("/ready").status == 503, "it drains")
-
-
-def test_console_gives_way_to_the_server() -> None:
-    with serving("--http", f"{HOST}:0") as process:
-        pid = pid_of(process)
-        assert Path(f"/proc/{pid}/oom_score_adj").read_text() == "500\n"
-        nice = [
-            int(Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()[16]) for each in (process.pid, pid)
-        ]
-        assert nice[1] == min(19, nice[0] + 5)
 
 
 def test_name_of_a_server_on_every_address_is_its_machine_s() -> None:

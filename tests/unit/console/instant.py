@@ -36,7 +36,6 @@ class Loop(asyncio.SelectorEventLoop):
         super().__init__(self._instant)
 
     def time(self) -> float:
-        """Seconds since the test began."""
         return self._instant.now_s
 
 
@@ -47,7 +46,6 @@ def clock() -> Clock:
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Runs a test."""
     with asyncio.Runner(loop_factory=Loop) as runner:
         return runner.run(main)
 

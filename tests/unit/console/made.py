@@ -18,5 +18,4 @@ def tube(name: str, **counts: int) -> StatsTube:
 
 
 def sample(*tubes: StatsTube, at_s: float = 0, histograms: Histograms | None = None, **more: "int | str") -> Sample:
-    """A sample of a server with some tubes."""
     return Sample(int(at_s * 1e9), stats(**more), {each.name: each for each in tubes}, histograms)

@@ -36,7 +36,6 @@ class World:
 
 
 def ready(count: int) -> StatsTube:
-    """A tube with ready jobs."""
     return tube("a", current_jobs_ready=count, oldest_ready=count * 2)
 
 

@@ -116,7 +116,6 @@ async def serving(log: Log, protocol: type[Connection] = Impatient) -> AsyncIter
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Returns when a condition holds."""
     while not condition():  # noqa: ASYNC110 - uvicorn tells nobody
         await asyncio.sleep(0.01)
 

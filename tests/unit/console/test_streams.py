@@ -76,7 +76,6 @@ class Browser:
             await self.may_take.wait()
 
     def states(self) -> list[Any]:
-        """The blocks that came, or why there were none."""
         found = [json.loads(each.decode().split("\ndata: ")[1]) for each in self.texts if each != BEAT]
         return [each.get("blocks", each.get("reason")) for each in found]
 
@@ -119,7 +118,6 @@ class World:
 
     @asynccontextmanager
     async def sampled(self) -> AsyncIterator[None]:
-        """The sampler runs."""
         task = asyncio.create_task(self.sampler.run())
         try:
             yield

@@ -37,7 +37,6 @@ from beanpole.console.reading.jobs import one_job
 from beanpole.console.screens import render
 from beanpole.console.screens.links import job_url, of_server, tube_url, url
 from beanpole.console.screens.screen import Screen, View
-from beanpole.console.security.access import visitor_of
 from beanpole.console.security.guard import form
 from beanpole.errors import NotFoundError
 from beanpole.operations.table import Operation
@@ -327,7 +326,7 @@ def answered(do: Callable[[View], Awaitable[Response]]) -> Callable[[Request], A
 
     async def answer(request: Request) -> Response:
         try:
-            return await do(View(request, request.app.state.console, visitor_of(request)))
+            return await do(View.of(request))
         except RefusedError as error:
             raise HTTPException(409, sentence(str(error))) from None
 

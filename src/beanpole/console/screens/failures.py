@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from beanpole.console import limits
 from beanpole.console.reading import failures
 from beanpole.console.reading.failures import FailureFilter, Group
-from beanpole.console.screens.screen import Screen, View, ask_all, number
+from beanpole.console.screens.screen import Screen, View, ask_all, number, page_of
 from beanpole.console.servers import holders
 from beanpole.console.single_flight import look_ends_at
 from beanpole.console.streams import Pieces
@@ -55,8 +55,7 @@ async def show(view: View) -> dict[str, Any]:
     wanted, until = wanted_of(view), look_ends_at()
     heard, away = await ask_all(view, lambda server: failures.find(server, wanted, until))
     groups = ordered([group for each in heard for group in each.value.groups], view.query.get("sort") or FIRST)
-    start = number(view, "after") or 0
-    page = groups[start : start + limits.FAILURES_PER_PAGE]
+    page = page_of(view, groups, limits.FAILURES_PER_PAGE)
     shown = {
         "wanted": wanted,
         "states": STATES,
@@ -65,7 +64,6 @@ async def show(view: View) -> dict[str, Any]:
         "total": sum(each.value.total for each in heard),
         "further": [(each.server.name, stretch) for each in heard for stretch in each.value.unfinished],
         "missing": [(each.server.name, each.value.missing) for each in heard if each.value.missing],
-        "several": len(view.servers) > 1,
     }
     if wanted.error is not None:
         # Two servers may have a group of that error: the first is shown.
@@ -74,11 +72,11 @@ async def show(view: View) -> dict[str, Any]:
         return shown | {"group": group, "jobs": jobs, "verbs": verbs_of(group)}
     return shown | {
         "group": None,
-        "groups": page,
+        "groups": page.rows,
         "count": len(groups),
         "jobs_count": sum(each.count for each in groups),
-        "start": start,
-        "after": start + len(page) if start + len(page) < len(groups) else None,
+        "start": page.start,
+        "after": page.after,
         "by": view.query.get("sort") or FIRST,
     }
 

@@ -19,7 +19,6 @@ from beanpole.console.reading.jobs import STATES, Found, JobFilter, JobSeen, fin
 from beanpole.console.reading.tubes import tubes_of
 from beanpole.console.screens import links, words
 from beanpole.console.screens.screen import Screen, View
-from beanpole.console.security.access import visitor_of
 from beanpole.console.servers import Server
 from beanpole.console.streams import MEDIA_TYPE, record_of
 from beanpole.errors import ArgumentError, JobTooBigError, NotFoundError
@@ -211,7 +210,7 @@ def body_of(found: JobSeen, kind: str) -> Shown:
 
 async def download(request: Request) -> Response:
     """The whole body as a file that no browser opens."""
-    view = View(request, request.app.state.console, visitor_of(request))
+    view = View.of(request)
     id = whole(request.path_params["id"], "id")
     if view.server.hide_bodies:
         raise HTTPException(403, "bodies are hidden: this console was started with --http-hide-bodies")

@@ -12,7 +12,7 @@ from beanpole.console.answers import is_https
 from beanpole.console.screens import render
 from beanpole.console.screens.screen import Screen, View, nothing
 from beanpole.console.security import guard
-from beanpole.console.security.access import Access, visitor_of
+from beanpole.console.security.access import Access
 from beanpole.console.security.guard import cookie_name, slow_down
 
 SCREEN = Screen("/login", "login.html", nothing, title="")
@@ -68,7 +68,7 @@ def local(to: str) -> str:
 
 
 def page(request: Request, shown: dict[str, Any], status: int = 200) -> Response:
-    view = View(request, request.app.state.console, visitor_of(request))
+    view = View.of(request)
     return render.page(view, SCREEN, shown, status)
 
 

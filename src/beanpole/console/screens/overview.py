@@ -174,7 +174,6 @@ async def show(view: View) -> dict[str, Any]:
         "more_findings": len(wrong) - FINDINGS_SHOWN,
         "tubes_named": TUBES_NAMED,
         "tubes": [(row, oldest(row.tube), spark(row)) for row in tubes],
-        "several": len(seens) > 1,
     }
 
 

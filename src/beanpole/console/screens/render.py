@@ -22,7 +22,7 @@ from starlette.routing import Route
 from beanpole.console.answers import HEADERS, line, problem
 from beanpole.console.screens import links, words
 from beanpole.console.screens.screen import Screen, View, nothing
-from beanpole.console.security.access import READ_ONLY, visitor_of
+from beanpole.console.security.access import READ_ONLY
 from beanpole.console.security.guard import is_api
 
 # --- The style, the script and the pictures: their addresses have what they hold, so browsers may keep them -----------
@@ -137,7 +137,7 @@ async def error_answer(request: Request, error: Exception) -> Response:
         return line(sentence, status, headers)
     shown = {"status": status, "phrase": HTTPStatus(status).phrase, "sentence": sentence}
     try:
-        made = page(View(request, request.app.state.console, visitor_of(request)), screen, shown, status)
+        made = page(View.of(request), screen, shown, status)
     except HTTPException:  # the address names a server that there is not, so the page has no navigation
         return line(sentence, status, headers)
     made.headers.update(headers)

@@ -50,7 +50,6 @@ async def show(view: View) -> dict[str, Any]:
         "servers": [each.server.name for each in heard if each.value[0]],
         "missing": [each.server.name for each in heard if not each.value[0]],
         "needs": tubes.NEEDS_RULES,
-        "several": len(view.servers) > 1,
     }
 
 

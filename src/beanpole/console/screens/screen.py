@@ -5,14 +5,14 @@ there is something new, to a browser that asks for the screen's own address as `
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from starlette.requests import Request
 
 from beanpole.console.health import is_ready
-from beanpole.console.security.access import Visitor
+from beanpole.console.security.access import Visitor, visitor_of
 from beanpole.console.servers import Console, Seen, Server, holders, see
 from beanpole.console.single_flight import AwayError
 from beanpole.console.streams import Pieces
@@ -26,6 +26,10 @@ class View:
     request: Request
     console: Console
     visitor: Visitor
+
+    @classmethod
+    def of(cls, request: Request) -> Self:
+        return cls(request, request.app.state.console, visitor_of(request))
 
     @property
     def query(self) -> Mapping[str, str]:
@@ -41,6 +45,11 @@ class View:
     def server(self) -> Server:
         """The one server that a screen about jobs is of: the named one, or the first."""
         return self.servers[0]
+
+    @property
+    def several(self) -> bool:
+        """Whether lists have to say of which server each row is."""
+        return len(self.servers) > 1
 
 
 async def nothing(_: View) -> dict[str, Any]:
@@ -119,6 +128,21 @@ async def ask_all(view: View, ask: Callable[[Server], Awaitable[T]]) -> tuple[li
     if not heard:
         raise AwayError(away[0].reason)
     return heard, away
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """Some rows of a list, from the one whose number stands in the address."""
+
+    rows: Sequence[T]
+    start: int
+    after: int | None
+    """Where the next page begins; None: this is the last."""
+
+
+def page_of(view: View, rows: Sequence[T], size: int) -> Page[T]:
+    start = number(view, "after") or 0
+    return Page(rows[start : start + size], start, start + size if len(rows) > start + size else None)
 
 
 def number(view: View, name: str) -> int | None:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from beanpole.console import limits
 from beanpole.console.reading import sessions
 from beanpole.console.reading.sessions import SessionFilter
-from beanpole.console.screens.screen import Screen, View, ask_all, number
+from beanpole.console.screens.screen import Screen, View, ask_all, number, page_of
 from beanpole.console.servers import holders
 from beanpole.console.streams import Pieces
 
@@ -50,7 +50,6 @@ async def show(view: View) -> dict[str, Any]:
         "after": only.next if only else None,
         "more": [each.server.name for each in heard if not only and each.value.next is not None],
         "missing": [(each.server.name, each.value.missing) for each in heard if each.value.missing],
-        "several": len(view.servers) > 1,
     }
 
 
@@ -99,11 +98,10 @@ async def show_busy(view: View) -> dict[str, Any]:
     ]
     jobs.sort(key=lambda each: (-each[1].share, -each[1].ran_s, each[1].job.id))
     workers.sort(key=lambda each: (-each[1].count, each[1].number or 0))
-    start = number(view, "after") or 0
-    page = jobs[start : start + HELD_PER_PAGE]
+    page = page_of(view, jobs, HELD_PER_PAGE)
     return {
         "away": away,
-        "jobs": page,
+        "jobs": page.rows,
         "job_count": len(jobs),
         "late_count": sum(job.share >= LATE for _, job in jobs),
         "workers": workers[:HELD_PER_PAGE],
@@ -112,9 +110,8 @@ async def show_busy(view: View) -> dict[str, Any]:
         "cut": [each.server.name for each in heard if not each.value.is_complete],
         "missing": [(each.server.name, text) for each in heard for text in each.value.missing],
         "counts": [(each.server.name, one) for each in heard if each.value.missing for one in each.value.tubes],
-        "start": start,
-        "after": start + len(page) if start + len(page) < len(jobs) else None,
-        "several": len(view.servers) > 1,
+        "start": page.start,
+        "after": page.after,
     }
 
 

@@ -21,7 +21,6 @@ from beanpole.console.screens import (
 )
 from beanpole.console.screens.links import ENDING
 from beanpole.console.screens.screen import Screen, View
-from beanpole.console.security.access import visitor_of
 from beanpole.console.streams import MEDIA_TYPE, Pace, Streams, event_stream, exported
 
 SCREENS: tuple[Screen, ...] = (
@@ -45,7 +44,7 @@ SCREENS: tuple[Screen, ...] = (
 
 def answer(screen: Screen) -> Callable[[Request], Awaitable[Response]]:
     async def shown(request: Request) -> Response:
-        view = View(request, request.app.state.console, visitor_of(request))
+        view = View.of(request)
         if screen.live and request.method == "GET" and MEDIA_TYPE in request.headers.get("accept", ""):
             return stream(view, screen)
         return render.page(view, screen, await screen.show(view))
@@ -69,7 +68,7 @@ def stream(view: View, screen: Screen) -> Response:
 def lines(screen: Screen) -> Callable[[Request], Awaitable[Response]]:
     async def written(request: Request) -> Response:
         assert screen.lines is not None, "it has a route"
-        view = View(request, request.app.state.console, visitor_of(request))
+        view = View.of(request)
         keep_open(request)
         return await exported(screen.lines(view), f"{screen.path.rpartition('/')[2]}{ENDING}")
 

@@ -14,7 +14,7 @@ from beanpole.console.reading.bodies import preview
 from beanpole.console.reading.tubes import tubes_of
 from beanpole.console.screens import charts, words
 from beanpole.console.screens.links import NAMELESS
-from beanpole.console.screens.screen import Screen, View, look
+from beanpole.console.screens.screen import Screen, View, look, page_of
 from beanpole.console.servers import Seen, first_seen, see
 from beanpole.console.single_flight import AwayError
 from beanpole.console.streams import Pieces
@@ -24,7 +24,6 @@ from beanpole.observe.sampling import OLDEST
 from beanpole.protocol import wire
 
 TUBES_PER_PAGE = 100  # rows of a page
-DIGITS_MAX = 9  # of the number of a row in an address
 NOT_KNOWN = "\u2013"  # a dash, for what is not known
 
 NEEDS = "stats-tubes, which plain beanstalkd does not have"
@@ -192,16 +191,14 @@ async def show(view: View) -> dict[str, Any]:
     seens = await look(view)
     everything = await rows_of(seens)
     rows = found(view, everything)
-    after = query.get("after", "")
-    start = int(after) if after.isascii() and after.isdecimal() and len(after) <= DIGITS_MAX else 0
-    page = rows[start : start + TUBES_PER_PAGE]
+    page = page_of(view, rows, TUBES_PER_PAGE)
     columns = chosen(query.getlist("column"))
     has_spark = SPARK in query.getlist("column") or not query.getlist("column")
-    has_rates = any(row.rates.put is not None for row in page)
+    has_rates = any(row.rates.put is not None for row in page.rows)
     lacking = [
         each.title
         for each in columns
-        if (has_rates or each.write is not words.rate) and any(each.of(row) is None for row in page)
+        if (has_rates or each.write is not words.rate) and any(each.of(row) is None for row in page.rows)
     ]
     return {
         "seens": seens,
@@ -209,19 +206,18 @@ async def show(view: View) -> dict[str, Any]:
         "all_columns": COLUMNS,
         "spark_key": SPARK,
         "has_spark": has_spark,
-        "rows": [(row, cells(row, columns), spark(row) if has_spark else "") for row in page],
+        "rows": [(row, cells(row, columns), spark(row) if has_spark else "") for row in page.rows],
         "by": query.get("sort") or "name",
         "text": query.get("text", ""),
         "only": query.get("only", ""),
         "choices": [(name, title) for name, (title, _) in ONLY.items()],
-        "start": start,
+        "start": page.start,
         "count": len(rows),
         "count_all": len(everything),
-        "after": start + TUBES_PER_PAGE if len(rows) > start + TUBES_PER_PAGE else None,
+        "after": page.after,
         "lacking": lacking,
-        "awaits_rates": bool(page) and not has_rates,
+        "awaits_rates": bool(page.rows) and not has_rates,
         "needs": NEEDS,
-        "several": len(seens) > 1,
     }
 
 

@@ -24,7 +24,6 @@ BIDI = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c
 
 
 def seen(body: bytes, kind: str = "") -> Shown:
-    """A whole body."""
     return shown(body, len(body), kind)
 
 

@@ -25,7 +25,6 @@ class Source:
         self.is_closed = False
 
     async def walk(self) -> AsyncGenerator[Iterable[Record], None]:
-        """The pieces, and then the error."""
         try:
             for piece in self.pieces:
                 self.read += 1
@@ -60,7 +59,6 @@ def sent(source: Source, takes: int | None = None) -> list[Message]:
 
 
 def text_of(messages: list[Message]) -> list[Any]:
-    """The records of the lines."""
     lines = b"".join(message.get("body", b"") for message in messages).split(b"\n")
     assert lines.pop() == b"", "the last line is whole"
     return [json.loads(line) for line in lines]

@@ -28,7 +28,6 @@ def test_share_of_the_time_to_run() -> None:
 
 
 def session(number: int, held: int) -> SessionInfo:
-    """A session that holds jobs."""
     return SessionInfo(number, f"w{number}", "peer", 9.0, "reserve", 1.0, "default", ["mail"], 1, None, held, 1.0)
 
 

@@ -26,7 +26,6 @@ ANYBODY = Visitor()
 
 
 def changed(before: Sample | None, after: Sample | None) -> Change:
-    """What happened between two samples."""
     change = Change()
     for each in (before, after):
         if each is not None:
@@ -56,15 +55,12 @@ class MadeServer:
         return self._taken
 
     def kept(self, kind: type[T]) -> T:
-        """Nothing is kept."""
         return kind()
 
     async def shared(self, _: object) -> Any:  # noqa: ANN401 - there is none
-        """Nothing is found."""
         raise AwayError("nobody answers")
 
     async def client(self, _: Purpose = Purpose.PAGES) -> Any:  # noqa: ANN401 - there is none
-        """Nobody answers."""
         raise AwayError("nobody answers")
 
 

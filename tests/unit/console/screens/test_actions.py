@@ -4,13 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from beanpole.client import Address
 from beanpole.console.actions.action import Action, Filter, Given, Group, Ids, Pattern, Target, Tube
-from beanpole.console.actions.commands import url_of
 from beanpole.console.screens.actions import given_with, way_back
 from beanpole.console.screens.render import environment
 from beanpole.console.security.access import READ_ONLY, Visitor
-from beanpole.console.settings import Source
 from tests.unit.console.screens.made import view
 
 TOKEN = "t"  # noqa: S105
@@ -20,7 +17,6 @@ HEAD = (
 
 
 def shown(text: str, *, may_change: bool = True) -> str:
-    """What a template shows."""
     view = SimpleNamespace(visitor=Visitor("anne", may_change=may_change, form_token=TOKEN))
     return environment().from_string(text).render(view=view)
 
@@ -98,17 +94,3 @@ def test_the_way_back_leads_to_what_it_is_about(target: Target | None, address: 
 def test_without_a_tube_the_way_back_leads_to_all_of_the_server() -> None:
     shown = view("/actions", servers=("one", "two"))
     assert way_back(shown, "two", None) == ("To the tubes", "/tubes?server=two")
-
-
-@pytest.mark.parametrize(
-    ("source", "url"),
-    [
-        (Source("shop", Address("shop", 1)), ["--url", "beanstalk://shop:1"]),
-        (Source("127.0.0.1:11301", None), ["--url", "beanstalk://127.0.0.1:11301"]),
-        (Source("[::1]:11300", None), ["--url", "beanstalk://[::1]:11300"]),
-        (Source("unix:/run/queue", None), ["--url", "unix:/run/queue"]),
-        (Source("node-a", None), []),
-    ],
-)
-def test_a_command_line_leads_to_the_server(source: Source, url: list[str]) -> None:
-    assert url_of(source) == url

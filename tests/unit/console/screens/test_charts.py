@@ -14,7 +14,6 @@ HOSTILE = "<script>alert('1')</script>&\""
 
 
 def series(*values: float | None, step_s: float = 10) -> Series:
-    """Values each so many seconds."""
     return Series([(BEGIN_S + number * step_s, value) for number, value in enumerate(values)])
 
 
@@ -24,7 +23,6 @@ def parsed(chart: str) -> ET.Element:
 
 
 def paths(chart: str) -> list[str]:
-    """The lines of a chart."""
     return re.findall(r'class="line[^"]*" fill="none" d="([^"]*)"', chart)
 
 

@@ -12,7 +12,6 @@ SHOWN = {"phrase": "Not found", "sentence": "there is none"}
 
 
 def part(text: str, **context: object) -> str:
-    """What a piece of a template becomes."""
     return render.environment().from_string(text).render(context)
 
 

@@ -30,7 +30,6 @@ OURS = PLAIN | {"oldest_ready": 70, "jobs_reserved": 5, "jobs_released": 1}
 
 
 def sampled(*tubes: StatsTube, at_s: float = 0, **more: int | str) -> Any:  # noqa: ANN401 - a sample, or what is like one
-    """A sample of a server with some tubes."""
     return samples.sample(*tubes, at_s=at_s, histograms=None, **more)
 
 
@@ -41,7 +40,6 @@ def typed(name: str, **counts: int) -> StatsTube:
 
 
 def text_of(screen: Screen, shown: View, **path: str) -> str:
-    """The page of a screen."""
     shown.request.scope["path_params"] = path
 
     async def made() -> bytes:
@@ -51,8 +49,6 @@ def text_of(screen: Screen, shown: View, **path: str) -> str:
 
 
 def rows(*servers: MadeServer) -> list[tubes.Row]:
-    """The tubes of some servers."""
-
     async def found() -> list[tubes.Row]:
         return await tubes.rows_of([await see(each) for each in servers])  # type: ignore[arg-type]
 
@@ -60,7 +56,6 @@ def rows(*servers: MadeServer) -> list[tubes.Row]:
 
 
 def names(found: list[tubes.Row]) -> list[str]:
-    """The names of rows."""
     return [row.tube.name for row in found]
 
 

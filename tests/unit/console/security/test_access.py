@@ -40,7 +40,6 @@ def world(tmp_path: Path) -> World:
 
 
 def logged_in(access: Access, text: str = ANN) -> Session:
-    """A session of who has this token."""
     token = access.token(text)
     assert token is not None
     return access.begin(token)
@@ -147,7 +146,6 @@ def test_a_file_that_has_become_bad_lets_nobody_in_and_is_logged_once(world: Wor
 
 @pytest.fixture
 def now() -> tuple[list[int], Callable[[], int]]:
-    """A clock, and what it says."""
     at = [0]
     return at, lambda: at[0]
 
