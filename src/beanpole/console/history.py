@@ -58,24 +58,18 @@ class Span:
     def __init__(self, step_s: int, size: int) -> None:
         self.step_s, self.size = step_s, size
         self.server_id = ""
-        self.at_ns = 0
-        """When the last point was, on the clock of samples."""
-        self.counts: dict[str, Counts] = {}
-        """What each tube had counted then."""
-        self.waits: Mapping[str, Histogram] = {}
-        """The histograms of waits of then; that of the whole server by SERVER."""
+        self.at_ns = 0  # when the last point was, on the clock of samples
+        self.counts: dict[str, Counts] = {}  # what each tube had counted then
+        self.waits: Mapping[str, Histogram] = {}  # the histograms of waits of then; that of the whole server by SERVER
         self.grown: list[int | None] = [0] * len(COUNTED)
         """What the whole server has counted since then; None: not known."""
         self._clear()
 
     def _clear(self) -> None:
         self.times = array("d")
-        self.count = 0
-        """Points that there ever were."""
-        self.rows: dict[str, array[float]] = {}
-        """By tube: all of its rows, from the first place to the last."""
-        self.last: dict[str, int] = {}
-        """The number of the last point in which a tube was."""
+        self.count = 0  # points that there ever were
+        self.rows: dict[str, array[float]] = {}  # by tube: all of its rows, from the first place to the last
+        self.last: dict[str, int] = {}  # the number of the last point in which a tube was
 
     def is_due(self, unix_s: float) -> bool:
         """Whether it is time for a point; also where the clock was set back."""
@@ -136,8 +130,7 @@ class History:
         tubes_max: int = limits.TUBES_MAX,
     ) -> None:
         self._unix_s = unix_s
-        self._is_first = is_first
-        """Which tubes have charts in any case, where there are more than `tubes_max`."""
+        self._is_first = is_first  # which tubes have charts in any case, where there are more than `tubes_max`
         self._tubes_max = tubes_max
         self._spans: dict[SpanName, Span] = {"15m": Span(10, 90), "6h": Span(60, 360)}
 

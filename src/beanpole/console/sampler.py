@@ -50,8 +50,7 @@ IDLE_MS = 10_000  # milliseconds between samples when nobody asks
 class Away:
     """Since when a server is away."""
 
-    since: float | None = None
-    """Seconds since 1970 when that was found; None: it is there."""
+    since: float | None = None  # seconds since 1970 when that was found; None: it is there
     reason: str = ""
 
 
@@ -77,13 +76,10 @@ class Sampler:
         self.stats = SharedAnswer(self._ask_stats, clock.now_ns)
         """What the server says of itself: as quick as a server can answer."""
         self.sample = SharedAnswer(self._ask_all, clock.now_ns)
-        self.lost = asyncio.Event()
-        """Set when the connection has broken."""
+        self.lost = asyncio.Event()  # set when the connection has broken
         self.history = History(clock.unix_s, settings.has_metrics)
-        self.change = Change()
-        """What happened between the last two samples."""
-        self.away = Away()
-        """Since when nothing is heard, and why."""
+        self.change = Change()  # what happened between the last two samples
+        self.away = Away()  # since when nothing is heard, and why
         self.on_sample: Callable[[Sample], Awaitable[None]] | None = None
         """Called with each sample, before anybody sees it."""
         self._watching: set[asyncio.Event] = set()

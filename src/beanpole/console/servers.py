@@ -51,8 +51,7 @@ class Server:
         self.sampler = sampler
         self.meter = Meter(settings.has_metrics)
         sampler.on_sample = self.meter.add
-        self.hide_bodies = settings.hide_bodies
-        """Whether nobody sees bodies here."""
+        self.hide_bodies = settings.hide_bodies  # whether nobody sees bodies here
         self._pairs = settings.pairs if source.address is None else None
         self._clients: dict[tuple[Purpose, str], AsyncClient[bytes]] = {}
         self._answers: dict[Any, SharedAnswer[Any]] = {}
@@ -150,8 +149,7 @@ class Console:
     """What all pages are made of."""
 
     settings: Settings
-    servers: dict[str, Server]
-    """By their names, in the order of the command line."""
+    servers: dict[str, Server]  # by their names, in the order of the command line
     logger: Logger
     clock: Clock
     _kept: dict[type, Any] = field(default_factory=dict)
@@ -177,14 +175,11 @@ class Seen:
     """A server as a page shows it: its last sample, also if it is away, and what happened since the one before."""
 
     server: Server
-    sample: Sample | None
-    """The last; None: there never was one."""
+    sample: Sample | None  # the last; None: there never was one
     change: Change
     is_away: bool = False
-    away_since: float | None = None
-    """Seconds since 1970; None: it is there."""
-    reason: str = ""
-    """Why it is away."""
+    away_since: float | None = None  # seconds since 1970; None: it is there
+    reason: str = ""  # why it is away
 
     @property
     def total(self) -> Rates:

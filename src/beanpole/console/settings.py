@@ -14,18 +14,15 @@ from beanpole.client.address import SCHEME
 class Clock:
     """Nothing else in the console reads a clock, so that tests decide what time it is."""
 
-    now_ns: Callable[[], int]
-    """Nanoseconds that never jump: how long something takes, and when it is due."""
-    unix_s: Callable[[], float]
-    """Seconds since 1970: what people read, and what is kept beyond a restart."""
+    now_ns: Callable[[], int]  # nanoseconds that never jump: how long something takes, and when it is due
+    unix_s: Callable[[], float]  # seconds since 1970: what people read, and what is kept beyond a restart
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """A server to look at."""
 
-    name: str
-    """The label `server` of its metrics, and what ``?server=`` asks for."""
+    name: str  # the label `server` of its metrics, and what ``?server=`` asks for
     address: Address | None
     """Where it is; None: it has started this console, and is reached by the pairs that it has handed over."""
 
@@ -48,22 +45,16 @@ class Pairs:
 class Settings:
     """One console's settings, checked: the command line refuses what makes no sense."""
 
-    sources: tuple[Source, ...]
-    """The servers, each with another name."""
-    pairs: Pairs | None = None
-    """How to reach the one without an address."""
-    hosts: tuple[str, ...] = field(default=())
-    """Names besides `localhost` that a request may use for this console."""
+    sources: tuple[Source, ...]  # the servers, each with another name
+    pairs: Pairs | None = None  # how to reach the one without an address
+    hosts: tuple[str, ...] = field(default=())  # names besides `localhost` that a request may use for this console
     tube_patterns: tuple[str, ...] = ()
     """Which tubes have metrics of their own, as shell patterns; none: the first by name."""
     token_file: Path | None = None
     """Where the tokens of those who may change things are; None: everybody may look, and change nothing."""
-    is_reached: bool = False
-    """Whether other machines reach it: then there are no pages without a file of tokens."""
-    hide_bodies: bool = False
-    """Whether the bodies of jobs are shown, searched and given out nowhere."""
-    legacy: bool = False
-    """Whether /metrics has the names of messagebird/beanstalkd_exporter as well."""
+    is_reached: bool = False  # whether other machines reach it: then there are no pages without a file of tokens
+    hide_bodies: bool = False  # whether the bodies of jobs are shown, searched and given out nowhere
+    legacy: bool = False  # whether /metrics has the names of messagebird/beanstalkd_exporter as well
 
     def has_metrics(self, tube: str) -> bool:
         """Whether a tube may have metrics of its own."""

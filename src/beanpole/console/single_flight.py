@@ -46,14 +46,10 @@ class SharedAnswer(Generic[T]):
         self._now_ns = now_ns
         self._task: asyncio.Task[T] | None = None
         self._heard_at_ns = 0
-        self.value: T | None = None
-        """The last that came; None: nothing ever did."""
-        self.at_ns = 0
-        """When it was complete."""
-        self._changes = 0
-        """How often something was changed."""
-        self._task_of = self._value_of = 0
-        """How often it had, when the task began, and when `value` was asked for."""
+        self.value: T | None = None  # the last that came; None: nothing ever did
+        self.at_ns = 0  # when it was complete
+        self._changes = 0  # how often something was changed
+        self._task_of = self._value_of = 0  # how often it had, when the task began, and when `value` was asked for
 
     def heard(self) -> None:
         """The server has answered a part of the question: it is there, and there is more to come."""

@@ -58,10 +58,8 @@ class Streams:
 class Pace:
     """How often things happen, in seconds."""
 
-    every_s: float = 1
-    """Between two states, at least."""
-    beat_s: float = STREAM_BEAT_S
-    """Without a state, until a beat."""
+    every_s: float = 1  # between two states, at least
+    beat_s: float = STREAM_BEAT_S  # without a state, until a beat
     life_s: float = STREAM_LIFE_S
     """Until the stream ends, and the browser opens another: so it is checked again who looks."""
 
@@ -72,8 +70,7 @@ class States:
     def __init__(self, make: Make, unix_s: Callable[[], float]) -> None:
         self._make, self._unix_s = make, unix_s
         self._making: asyncio.Future[dict[str, str]] | None = None
-        self._last = 0
-        """What was sent last, as a number."""
+        self._last = 0  # what was sent last, as a number
 
     async def news(self) -> bytes:
         """The state, if it is not the last that was sent."""

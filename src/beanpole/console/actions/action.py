@@ -125,10 +125,8 @@ NOTHING = Given()
 class Action:
     """Something to be done."""
 
-    verb: str
-    """A key of `VERBS`."""
-    server: str
-    """The name of the server."""
+    verb: str  # a key of `VERBS`
+    server: str  # the name of the server
     target: Target
     given: Given = NOTHING
 

@@ -92,17 +92,12 @@ class DryRun(OfAction):
     """What an action would do."""
 
     action: Action
-    count: int = 1
-    """Jobs; of what is about a tube or a pattern 1."""
-    is_exact: bool = True
-    """Else there may be more, behind `highest`: they are left alone."""
+    count: int = 1  # jobs; of what is about a tube or a pattern 1
+    is_exact: bool = True  # else there may be more, behind `highest`: they are left alone
     sample: tuple[JobInfo, ...] = ()
-    highest: int | None = None
-    """The highest id that a run acts on; None: it acts on certain jobs, or on none."""
-    notes: tuple[str, ...] = ()
-    """What one should know, in sentences."""
-    diff: tuple[str, ...] = ()
-    """What becomes of rules, as lines with - and + in front."""
+    highest: int | None = None  # the highest id that a run acts on; None: it acts on certain jobs, or on none
+    notes: tuple[str, ...] = ()  # what one should know, in sentences
+    diff: tuple[str, ...] = ()  # what becomes of rules, as lines with - and + in front
     command_line: str = ""
     server_id: str = ""
     """The `id` of the server: one that has started again has another, and other jobs may have the same ids."""
@@ -259,8 +254,7 @@ class Counted:
     count: int = 0
     highest: int = 0
     is_exact: bool = True
-    sample: list[JobInfo] = field(default_factory=list)
-    """The first of them."""
+    sample: list[JobInfo] = field(default_factory=list)  # the first of them
 
     async def ask(self, server: Server, client: "AsyncClient[bytes]", wanted: Filter) -> None:
         """Adds what the server knows of a tube's jobs in a state. One that is not there has none."""

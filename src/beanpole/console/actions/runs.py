@@ -44,32 +44,20 @@ class Run(OfAction):
     id: int
     who: str
     action: Action
-    total: int
-    """Jobs of the dry run."""
+    total: int  # jobs of the dry run
     highest: int | None
     command_line: str
-    began: float
-    """Unix seconds."""
-    server_id: str
-    """That of the dry run."""
-    done: int = 0
-    """Jobs that are done."""
-    gone: int = 0
-    """They were not there any more."""
-    refused: Counter[str] = field(default_factory=Counter)
-    """By reason."""
-    unknown: int = 0
-    """They were sent, and the connection broke before the answer came."""
-    ids: list[int] = field(default_factory=list)
-    """Of a put: the id of the job."""
-    ended: float | None = None
-    """Unix seconds; None: it goes on."""
-    stopped_by: str = ""
-    """Who has stopped it; empty: nobody."""
-    failed: str = ""
-    """Why it could not go on."""
-    undo: Action | None = None
-    """What brings back what was before."""
+    began: float  # Unix seconds
+    server_id: str  # that of the dry run
+    done: int = 0  # jobs that are done
+    gone: int = 0  # they were not there any more
+    refused: Counter[str] = field(default_factory=Counter)  # by reason
+    unknown: int = 0  # they were sent, and the connection broke before the answer came
+    ids: list[int] = field(default_factory=list)  # of a put: the id of the job
+    ended: float | None = None  # Unix seconds; None: it goes on
+    stopped_by: str = ""  # who has stopped it; empty: nobody
+    failed: str = ""  # why it could not go on
+    undo: Action | None = None  # what brings back what was before
     task: "asyncio.Task[None] | None" = None
 
     @property

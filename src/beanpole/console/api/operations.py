@@ -69,11 +69,9 @@ class Asked:
 class Example:
     """A request as somebody would send it."""
 
-    what: str = ""
-    """What it is for; empty: the summary of its operation says it."""
+    what: str = ""  # what it is for; empty: the summary of its operation says it
     query: Mapping[str, object] = field(default_factory=dict)
-    body: Mapping[str, object] | None = None
-    """Without the server."""
+    body: Mapping[str, object] | None = None  # without the server
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +79,7 @@ class Operation:
     """One thing that can be asked of the API."""
 
     method: str
-    path: str
-    """Behind the prefix, with the names of `Places` in braces."""
+    path: str  # behind the prefix, with the names of `Places` in braces
     run: Callable[..., Awaitable[object]]
     """Takes an Asked, and what was sent as Structs, `query` and `body`, if it is annotated with these.
 

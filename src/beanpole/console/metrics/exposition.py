@@ -24,11 +24,9 @@ REST = "*"  # what stands for the name of the tubes without metrics of their own
 class Scraped:
     """A server in a scrape."""
 
-    name: str
-    """The label `server`; empty: it has none, for the scrape is of one server."""
+    name: str  # the label `server`; empty: it has none, for the scrape is of one server
     address: str
-    sample: Metered | None
-    """None: it is away."""
+    sample: Metered | None  # None: it is away
 
     @property
     def labels(self) -> tuple[str, ...]:

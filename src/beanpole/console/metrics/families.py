@@ -34,17 +34,13 @@ class Rest(enum.Enum):
 class TubeFamily:
     """A metric of tubes."""
 
-    name: str
-    """Without the `_total` of a counter."""
+    name: str  # without the `_total` of a counter
     kind: Kind
     help: str
-    labels: tuple[str, ...]
-    """Besides `server`."""
-    parts: tuple[tuple[str, str], ...]
-    """The value of the second label, if there is one, and the key in `stats-tubes`."""
+    labels: tuple[str, ...]  # besides `server`
+    parts: tuple[tuple[str, str], ...]  # the value of the second label, if there is one, and the key in `stats-tubes`
     rest: Rest = Rest.SUM
-    flag: bool = False
-    """Whether any number above 0 is shown as 1."""
+    flag: bool = False  # whether any number above 0 is shown as 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +53,7 @@ class ServerFamily:
     labels: tuple[str, ...]
     values: Callable[[Stats], Iterator[tuple[tuple[str, ...], Value]]]
     """The values of the labels, and the value, of each line."""
-    of_jobs: bool = True
-    """Whether it says something of jobs and clients, which a node that follows does not know."""
+    of_jobs: bool = True  # whether it says something of jobs and clients, which a node that follows does not know
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +62,10 @@ class HistogramFamily:
 
     name: str
     help: str
-    labels: tuple[str, ...]
-    """Besides `server`: `tube`, or none."""
-    key: str
-    """In `stats-histograms`."""
-    unit: str
-    """Whose bounds it has."""
-    per: int = 1_000_000
-    """How many of the server's units are one of ours: times come in microseconds."""
+    labels: tuple[str, ...]  # besides `server`: `tube`, or none
+    key: str  # in `stats-histograms`
+    unit: str  # whose bounds it has
+    per: int = 1_000_000  # how many of the server's units are one of ours: times come in microseconds
 
     @property
     def kind(self) -> Kind:

@@ -24,14 +24,10 @@ Row = list[int]
 class Times:
     """The histograms of a sample."""
 
-    bounds: Mapping[str, Sequence[int]]
-    """By unit; times in microseconds."""
-    server: Mapping[str, Row]
-    """What only the server has, by name."""
-    tubes: Mapping[str, Mapping[str, Row]]
-    """Of jobs, by tube and name; only where anything was counted."""
-    rest: Mapping[str, Row]
-    """Of jobs of all other tubes, by name."""
+    bounds: Mapping[str, Sequence[int]]  # by unit; times in microseconds
+    server: Mapping[str, Row]  # what only the server has, by name
+    tubes: Mapping[str, Mapping[str, Row]]  # of jobs, by tube and name; only where anything was counted
+    rest: Mapping[str, Row]  # of jobs of all other tubes, by name
 
 
 def row_of(histogram: Histogram) -> Row:
@@ -55,11 +51,9 @@ class TimesDivision:
     def __init__(self, server_id: str = "") -> None:
         self.server_id = server_id
         """Of the server's process: another one counts from the start, and needs another division."""
-        self._there: Collection[str] = ()
-        """The tubes that there were."""
+        self._there: Collection[str] = ()  # the tubes that there were
         self._shown: dict[str, dict[str, Row]] = {}
-        self._names: frozenset[str] = frozenset()
-        """Those that were shown."""
+        self._names: frozenset[str] = frozenset()  # those that were shown
         self._offset: dict[str, Row] = {}
         self._rest: dict[str, Row] = {}
 
@@ -129,8 +123,7 @@ class Division:
         self._tubes_max = tubes_max
         self._server_id = ""
         self._events: Counter[str] = Counter()
-        self._seen: Mapping[str, StatsTube] = {}
-        """What each tube said last."""
+        self._seen: Mapping[str, StatsTube] = {}  # what each tube said last
 
     async def divide(self, sample: Sample) -> tuple[dict[str, StatsTube], dict[str, int]]:
         """Returns the tubes with metrics of their own, and the sums over the others if there are or were any."""
@@ -175,19 +168,15 @@ class Metered:
     """What is known of a server."""
 
     stats: Stats
-    leads: bool
-    """Whether the server has the jobs."""
-    named: Mapping[str, StatsTube] = field(default_factory=dict)
-    """The tubes that have metrics of their own."""
+    leads: bool  # whether the server has the jobs
+    named: Mapping[str, StatsTube] = field(default_factory=dict)  # the tubes that have metrics of their own
     rest: Mapping[str, int] = field(default_factory=dict)
     """Of all others, by key: sums of what is now, and of events how many there were since the console looks.
 
     Empty: there was no other tube so far.
     """
-    keys: frozenset[str] = frozenset()
-    """What the server says of a tube."""
-    times: Times | None = None
-    """The histograms; None: the server has none."""
+    keys: frozenset[str] = frozenset()  # what the server says of a tube
+    times: Times | None = None  # the histograms; None: the server has none
 
 
 class Meter:
@@ -196,8 +185,7 @@ class Meter:
     def __init__(self, is_wanted: Callable[[str], bool]) -> None:
         self._division = Division(is_wanted)
         self._times = TimesDivision()
-        self.metered: Metered | None = None
-        """The last; None: there was no sample."""
+        self.metered: Metered | None = None  # the last; None: there was no sample
 
     async def add(self, sample: Sample) -> None:
         if not sample.leads:

@@ -50,15 +50,11 @@ def preview(body: bytes) -> str:
 class Shown:
     """A body, or its beginning, in one of the ways."""
 
-    kind: str
-    """One of KINDS."""
+    kind: str  # one of KINDS
     text: str
-    kinds: tuple[str, ...]
-    """The ways in which it can be shown."""
-    is_cut: bool
-    """Whether there is more of it."""
-    notes: tuple[str, ...] = ()
-    """What to know of it, each a sentence."""
+    kinds: tuple[str, ...]  # the ways in which it can be shown
+    is_cut: bool  # whether there is more of it
+    notes: tuple[str, ...] = ()  # what to know of it, each a sentence
 
 
 def shown(body: bytes, size: int, kind: str = "") -> Shown:

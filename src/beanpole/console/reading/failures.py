@@ -49,12 +49,9 @@ class Failure:
     """A job that failed."""
 
     job: JobInfo
-    tube: str
-    """In which tube it failed; it lies in ``job.tube``."""
-    reason: str | None
-    """What its worker said; None: nothing."""
-    end: str = ""
-    """How it died: `the last attempt failed` for example; empty: it was buried."""
+    tube: str  # in which tube it failed; it lies in ``job.tube``
+    reason: str | None  # what its worker said; None: nothing
+    end: str = ""  # how it died: `the last attempt failed` for example; empty: it was buried
 
     @classmethod
     def of(cls, job: JobInfo) -> Self:
@@ -96,19 +93,13 @@ class Group:
     server: str
     tube: str
     error: str
-    count: int = 0
-    """How many there are, as far as they were counted."""
-    newest: float | None = None
-    """When the last died, in Unix seconds; None: that is not known of buried jobs."""
+    count: int = 0  # how many there are, as far as they were counted
+    newest: float | None = None  # when the last died, in Unix seconds; None: that is not known of buried jobs
     oldest: float | None = None
-    ids: list[int] = field(default_factory=list)
-    """Some of them, the newest first."""
-    kinds: Counter[str] = field(default_factory=Counter)
-    """How many died how; `buried` are those that did not."""
-    places: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """How many lie where: tube and state."""
-    example: str = ""
-    """The first line of what one of them says."""
+    ids: list[int] = field(default_factory=list)  # some of them, the newest first
+    kinds: Counter[str] = field(default_factory=Counter)  # how many died how; `buried` are those that did not
+    places: Counter[tuple[str, str]] = field(default_factory=Counter)  # how many lie where: tube and state
+    example: str = ""  # the first line of what one of them says
 
     def add(self, failed: Failure) -> None:
         job = failed.job
@@ -151,11 +142,9 @@ class Stretch:
 
     tube: str
     state: str
-    count: int
-    """How many jobs are there, dead or not."""
+    count: int  # how many jobs are there, dead or not
     looked: int = 0
-    next: int | None = 0
-    """Behind which id there may be more; None: that were all."""
+    next: int | None = 0  # behind which id there may be more; None: that were all
 
     def __post_init__(self) -> None:
         if not self.count:
@@ -166,15 +155,11 @@ class Stretch:
 class Failures:
     """What a look has found."""
 
-    groups: list[Group]
-    """The largest first."""
+    groups: list[Group]  # the largest first
     stretches: list[Stretch]
-    jobs: list[Failure]
-    """The first jobs, if one group was asked for."""
-    missing: str = ""
-    """What the server can't say, as a sentence for people."""
-    counted: int = 0
-    """How many jobs have failed, if the server has counted them."""
+    jobs: list[Failure]  # the first jobs, if one group was asked for
+    missing: str = ""  # what the server can't say, as a sentence for people
+    counted: int = 0  # how many jobs have failed, if the server has counted them
 
     @property
     def total(self) -> int:

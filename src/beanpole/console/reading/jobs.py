@@ -25,10 +25,8 @@ SEARCH_BYTES = 65_536  # bytes of each body that are searched
 class Search:
     """A search for a text: byte for byte as it stands, in UTF-8."""
 
-    text: str
-    """Empty: everything fits."""
-    in_bodies: bool = True
-    """Whether bodies are searched as well as keys."""
+    text: str  # empty: everything fits
+    in_bodies: bool = True  # whether bodies are searched as well as keys
 
     @property
     def bytes_needed(self) -> int:
@@ -70,16 +68,11 @@ class JobFilter:
     """Which jobs."""
 
     tube: str
-    state: str = "ready"
-    """One of STATES."""
-    text: str = ""
-    """What stands in the body, or in the key; empty: anything."""
-    after: int = 0
-    """Only jobs of a greater id."""
-    order: str = "id"
-    """`id`, or `next`: as workers get them."""
-    limit: int = 100
-    """The most jobs of a page."""
+    state: str = "ready"  # one of STATES
+    text: str = ""  # what stands in the body, or in the key; empty: anything
+    after: int = 0  # only jobs of a greater id
+    order: str = "id"  # `id`, or `next`: as workers get them
+    limit: int = 100  # the most jobs of a page
 
 
 @dataclass(slots=True)
@@ -87,20 +80,13 @@ class Found:
     """A page of jobs."""
 
     jobs: list[JobInfo]
-    next: int | None = None
-    """What to give as `after` to go on; None: there is nothing behind."""
-    looked: int = 0
-    """How many jobs of the tube in the state were looked at."""
-    looked_to: int = 0
-    """Up to which id."""
-    is_complete: bool = False
-    """Whether that were all behind `after`."""
-    bodies_cut_at: int | None = None
-    """Up to which byte bodies were searched; None: not at all."""
-    missing: str = ""
-    """What the server can't do of what was asked, for people."""
-    has_reasons: bool = False
-    """Whether jobs that failed have their reasons."""
+    next: int | None = None  # what to give as `after` to go on; None: there is nothing behind
+    looked: int = 0  # how many jobs of the tube in the state were looked at
+    looked_to: int = 0  # up to which id
+    is_complete: bool = False  # whether that were all behind `after`
+    bodies_cut_at: int | None = None  # up to which byte bodies were searched; None: not at all
+    missing: str = ""  # what the server can't do of what was asked, for people
+    has_reasons: bool = False  # whether jobs that failed have their reasons
 
     def add(self, piece: Piece, limit: int, search: Search) -> None:
         """Adds what fits of a piece, up to the limit of the page."""
@@ -266,11 +252,9 @@ DOWNLOAD_BYTES_MAX = 67_108_864  # bytes of a body that may be downloaded: it is
 class JobSeen:
     """What is known of a job."""
 
-    info: JobInfo
-    """As a list has it, with so many bytes of the body as were asked for, and its `size`."""
+    info: JobInfo  # as a list has it, with so many bytes of the body as were asked for, and its `size`
     stats: StatsJob
-    explanation: Explanation | None
-    """Why it does not run; None: the server does not say."""
+    explanation: Explanation | None  # why it does not run; None: the server does not say
 
 
 async def one_job(server: Server, id: int, bodies: int = 0) -> JobInfo:

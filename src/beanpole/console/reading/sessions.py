@@ -71,10 +71,8 @@ class Look:
     """Sessions as they were at a moment."""
 
     sessions: list[SessionInfo]
-    next: int | None
-    """Behind which number there are more; None: these are all."""
-    missing: str = ""
-    """Why there are none, as a sentence for people."""
+    next: int | None  # behind which number there are more; None: these are all
+    missing: str = ""  # why there are none, as a sentence for people
 
     def waiting_for(self, tube: str) -> "Waiting":
         """The sessions that wait for jobs of a tube, the longest first."""
@@ -99,12 +97,9 @@ class FoundSessions(Struct, frozen=True):
 class Waiting:
     """The sessions that wait for jobs of a tube."""
 
-    sessions: list[SessionInfo] = field(default_factory=list)
-    """Those that have waited longest first."""
-    is_complete: bool = True
-    """Whether that are all: of a session the server names its first tubes only."""
-    missing: str = ""
-    """Why it is not known, as a sentence for people."""
+    sessions: list[SessionInfo] = field(default_factory=list)  # those that have waited longest first
+    is_complete: bool = True  # whether that are all: of a session the server names its first tubes only
+    missing: str = ""  # why it is not known, as a sentence for people
 
 
 async def look_behind(server: Server, number: int | None, heard: OnAnswer = lambda: None) -> Look:
@@ -183,16 +178,11 @@ class HeldJob:
     """A job that is held. Durations are in seconds."""
 
     job: JobInfo
-    left_s: float
-    """What is left of its time to run."""
-    session: int | None = None
-    """The number of the session that holds it; None: unknown."""
-    name: str = ""
-    """What that one calls itself."""
-    peer: str = ""
-    """Its address."""
-    silent_s: float | None = None
-    """For how long nothing was heard of it."""
+    left_s: float  # what is left of its time to run
+    session: int | None = None  # the number of the session that holds it; None: unknown
+    name: str = ""  # what that one calls itself
+    peer: str = ""  # its address
+    silent_s: float | None = None  # for how long nothing was heard of it
 
     @property
     def ran_s(self) -> float:
@@ -227,14 +217,11 @@ class HeldJob:
 class Worker:
     """A session that holds jobs."""
 
-    number: int | None
-    """None: all those that are not known."""
+    number: int | None  # None: all those that are not known
     name: str
     peer: str
-    jobs: list[HeldJob]
-    """Those of them that are known, the one that has run longest first."""
-    session: SessionInfo | None = None
-    """What else is known of it."""
+    jobs: list[HeldJob]  # those of them that are known, the one that has run longest first
+    session: SessionInfo | None = None  # what else is known of it
 
     @property
     def count(self) -> int:
@@ -245,18 +232,12 @@ class Worker:
 class Held:
     """What is held."""
 
-    jobs: list[HeldJob]
-    """The one that has run longest first."""
-    total: int
-    """How many jobs are held by the counts of their tubes."""
-    tubes: list[StatsTube] = field(default_factory=list)
-    """The tubes of these."""
-    workers: list[Worker] = field(default_factory=list)
-    """Who holds them; who holds most first."""
-    is_complete: bool = True
-    """Whether all tubes were looked at to their ends."""
-    missing: tuple[str, ...] = ()
-    """What the server can't say, each a sentence for people."""
+    jobs: list[HeldJob]  # the one that has run longest first
+    total: int  # how many jobs are held by the counts of their tubes
+    tubes: list[StatsTube] = field(default_factory=list)  # the tubes of these
+    workers: list[Worker] = field(default_factory=list)  # who holds them; who holds most first
+    is_complete: bool = True  # whether all tubes were looked at to their ends
+    missing: tuple[str, ...] = ()  # what the server can't say, each a sentence for people
 
     def of(self, tube: str) -> "Held":
         """The same of one tube; of no name: all."""

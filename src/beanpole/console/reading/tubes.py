@@ -32,8 +32,7 @@ class RuleSet:
 
     pattern: str
     rules: Rules
-    tubes: list[str]
-    """The tubes that are there and have these rules, in the order of their names."""
+    tubes: list[str]  # the tubes that are there and have these rules, in the order of their names
 
 
 async def has_rules(server: Server) -> bool:

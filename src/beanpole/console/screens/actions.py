@@ -55,11 +55,9 @@ class Input:
 
     name: str
     label: str
-    kind: str = "number"
-    """number, seconds, text, tube, area, choice, states, tick."""
+    kind: str = "number"  # number, seconds, text, tube, area, choice, states, tick
     hint: str = ""
-    value: str = ""
-    """What stands in it in the beginning."""
+    value: str = ""  # what stands in it in the beginning
     choices: tuple[tuple[str, str], ...] = ()
     is_wanted: bool = False
 

@@ -24,8 +24,7 @@ class Command:
     """One example."""
 
     what: str
-    line: str
-    """For a shell."""
+    line: str  # for a shell
 
 
 def commands(operations: Sequence[Operation], origin: str, server: str, *, has_tokens: bool) -> Iterator[Command]:

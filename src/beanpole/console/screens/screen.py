@@ -60,20 +60,14 @@ async def nothing(_: View) -> dict[str, Any]:
 class Screen:
     """A page."""
 
-    path: str
-    """As Starlette writes it: ``/tubes/{tube}``."""
-    template: str
-    """The file in `templates`."""
+    path: str  # as Starlette writes it: ``/tubes/{tube}``
+    template: str  # the file in `templates`
     show: Callable[[View], Awaitable[dict[str, Any]]]
     """Returns what the template shows. Raises HTTPException, and AwayError if the server is needed and away."""
-    live: tuple[str, ...] = ()
-    """The blocks that are sent again."""
-    every_s: float = field(default=1, kw_only=True)
-    """Seconds between two times that they are, at least."""
-    title: str = ""
-    """In the navigation; empty: not there."""
-    key: str = field(default="", kw_only=True)
-    """The letter behind `g` that leads here."""
+    live: tuple[str, ...] = ()  # the blocks that are sent again
+    every_s: float = field(default=1, kw_only=True)  # seconds between two times that they are, at least
+    title: str = ""  # in the navigation; empty: not there
+    key: str = field(default="", kw_only=True)  # the letter behind `g` that leads here
     lines: Callable[[View], Pieces] | None = field(default=None, kw_only=True)
     """The whole list that it shows a page of, as JSON lines: at the same address with `.jsonl`. None: it is no list."""
 
@@ -136,8 +130,7 @@ class Page(Generic[T]):
 
     rows: Sequence[T]
     start: int
-    after: int | None
-    """Where the next page begins; None: this is the last."""
+    after: int | None  # where the next page begins; None: this is the last
 
 
 def page_of(view: View, rows: Sequence[T], size: int) -> Page[T]:

@@ -17,8 +17,7 @@ class Fact(NamedTuple):
 
     name: str
     text: str
-    kind: str = ""
-    """A class: `bad`, `warn`, `grey` for what is missing."""
+    kind: str = ""  # a class: `bad`, `warn`, `grey` for what is missing
 
 
 def missing(name: str, reason: str) -> Fact:

@@ -51,15 +51,12 @@ class Row:
 class Column:
     """A column of numbers."""
 
-    key: str
-    """In the address."""
+    key: str  # in the address
     title: str
     help: str
-    of: Callable[[Row], float | None]
-    """The value; None: the server does not say."""
+    of: Callable[[Row], float | None]  # the value; None: the server does not say
     write: Callable[[Any], str] = words.count
-    is_first: bool = True
-    """Whether it is shown unless others are chosen."""
+    is_first: bool = True  # whether it is shown unless others are chosen
 
 
 def key(name: str) -> Callable[[Row], float | None]:
@@ -266,8 +263,7 @@ class Next:
     """The next jobs of a state."""
 
     state: str
-    jobs: list[tuple[Any, str, str]]
-    """Each with the beginning of its body, and why it failed, if it has."""
+    jobs: list[tuple[Any, str, str]]  # each with the beginning of its body, and why it failed, if it has
     count: int
     missing: str = ""
 

@@ -26,14 +26,10 @@ READ_ONLY = "read-only: this console was started without --http-token-file"
 class Visitor:
     """Somebody who sends requests, and what they may do."""
 
-    name: str = "anybody"
-    """Whose token it is, for the log."""
-    may_change: bool = False
-    """Whether actions are allowed."""
-    form_token: str = ""
-    """What each form of a page must bring back; empty: there is no cookie."""
-    may_see: bool = True
-    """Whether they may know anything of the servers; else they have yet to log in."""
+    name: str = "anybody"  # whose token it is, for the log
+    may_change: bool = False  # whether actions are allowed
+    form_token: str = ""  # what each form of a page must bring back; empty: there is no cookie
+    may_see: bool = True  # whether they may know anything of the servers; else they have yet to log in
 
 
 STRANGER = Visitor("nobody", may_see=False)

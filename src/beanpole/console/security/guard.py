@@ -176,10 +176,8 @@ class Guard:
 
     def __init__(self, app: ASGIApp, access: Access | None, *, is_reached: bool, refuse: Refuse) -> None:
         self._app = app
-        self._access = access
-        """Who may come in; None: everybody may look."""
-        self._is_reached = is_reached
-        """Whether other machines reach the console."""
+        self._access = access  # who may come in; None: everybody may look
+        self._is_reached = is_reached  # whether other machines reach the console
         self._refuse = refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -87,8 +87,7 @@ class TokenFile:
         self._path = path
         self._stamp: tuple[int, ...] | None = None
         self._tokens: tuple[Token, ...] = ()
-        self.fault = ""
-        """What is wrong with the file as it is now; empty: nothing."""
+        self.fault = ""  # what is wrong with the file as it is now; empty: nothing
 
     def tokens(self) -> tuple[Token, ...]:
         """The tokens, as the file is now."""
