@@ -38,8 +38,7 @@ class Picture:
     dark: bool = False
     width: int = 1200
     height: int = 800
-    does: Callable[[Page], None] | None = None
-    """What is done on the page first."""
+    does: Callable[[Page], None] | None = None  # what is done on the page first
     has_token: bool = True
 
 

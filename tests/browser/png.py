@@ -8,8 +8,7 @@ import struct
 import zlib
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
-BYTES_PER_PIXEL = {2: 3, 6: 4}
-"""By the type of colour: red, green and blue, and the same with transparency."""
+BYTES_PER_PIXEL = {2: 3, 6: 4}  # by the type of colour: red, green and blue, and the same with transparency
 
 
 def smaller(png: bytes) -> bytes:

@@ -41,11 +41,9 @@ class Work:
 
     tube: str
     per_second: float
-    seconds: float
-    """That a job takes."""
+    seconds: float  # that a job takes
     workers: int
-    failing: float = 0.0
-    """The part of the attempts that fail."""
+    failing: float = 0.0  # the part of the attempts that fail
     delay: float = 0.0
 
 

@@ -14,11 +14,8 @@ from tests.browser.world import World, fill_with_hostile, living
 from tests.e2e.console.process import TOKEN
 
 PAGES_MAX = 25
-ALIKE_MAX = 3
-"""Pages that differ only in what they are about."""
-
-SCRIPTS = 2
-"""Of each page: both are files of the console's own."""
+ALIKE_MAX = 3  # pages that differ only in what they are about
+SCRIPTS = 2  # of each page: both are files of the console's own
 
 MARKUP = "[onerror], [onload], [onmouseover], [href^='javascript:'], [src^='javascript:'], main img, main iframe, base"
 

@@ -11,8 +11,7 @@ from urllib.parse import quote
 
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, Response
 
-WAIT_MS = 60_000
-"""How long a test waits for what must come: never in vain, so it may be long."""
+WAIT_MS = 60_000  # how long a test waits for what must come: never in vain, so it may be long
 
 
 @dataclass
@@ -20,11 +19,9 @@ class Tab:
     """A page, with what was wrong in it."""
 
     page: Page
-    url: str
-    """Where the console is."""
+    url: str  # where the console is
     complaints: list[str] = field(default_factory=list)
-    allowed: list[str] = field(default_factory=list)
-    """Patterns of complaints that the test expects."""
+    allowed: list[str] = field(default_factory=list)  # patterns of complaints that the test expects
 
     def open(self, path: str, status: int = 200) -> Response:
         if status >= 400:

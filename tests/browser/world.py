@@ -15,8 +15,7 @@ READY, DELAYED, BURIED, DEAD, HELD = "emails", "reports", "payments", "payments-
 """The tubes of `fill` that have jobs in one state each; the dead are ready in a tube of their own."""
 
 PAUSED = "newsletter"
-READY_COUNT = 120
-"""More than a page of jobs has."""
+READY_COUNT = 120  # more than a page of jobs has
 
 
 @dataclass(frozen=True)
@@ -25,12 +24,9 @@ class World:
 
     process: Process
     console: Console
-    name: str
-    """How the console calls the server."""
-    token: str = ""
-    """What lets people change something; empty: nobody may."""
-    ids: dict[str, list[int]] = field(default_factory=dict)
-    """Of jobs, by their tube when they were put."""
+    name: str  # how the console calls the server
+    token: str = ""  # what lets people change something; empty: nobody may
+    ids: dict[str, list[int]] = field(default_factory=dict)  # of jobs, by their tube when they were put
 
     @property
     def url(self) -> str:

@@ -23,7 +23,6 @@ from beanpole.errors import BeanpoleError, ConnectionLostError
 
 # --- Live pages -------------------------------------------------------------------------------------------------------
 
-
 STREAMS_MAX = 100  # pages that are live at a time
 
 STREAM_BEAT_S = 15
@@ -134,7 +133,6 @@ def event_stream(
 
 
 # --- Lists as files ---------------------------------------------------------------------------------------------------
-
 
 Record = Mapping[str, object]
 

@@ -9,8 +9,7 @@ class Reader(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.rows: list[list[str]] = []
-        self.links: dict[str, str] = {}
-        """Where each leads, by its text; of equal ones the first."""
+        self.links: dict[str, str] = {}  # where each leads, by its text; of equal ones the first
         self._href = ""
         self._link = ""
         self._in_cell = False

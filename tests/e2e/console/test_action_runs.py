@@ -16,8 +16,7 @@ from tests.e2e.console.acting import ANNE, World, act, buried, client_of, ids_in
 from tests.servers import HOST, REPLY_TIMEOUT_S, Server
 from tests.unit.console.test_serving import until
 
-COUNT = 2 * PIECE + 200
-"""Jobs that are three pieces."""
+COUNT = 2 * PIECE + 200  # jobs that are three pieces
 
 
 async def undone(world: World, run: Run) -> Run:

@@ -17,8 +17,7 @@ from tests.e2e.console.test_live import live
 from tests.e2e.process import environment
 from tests.servers import HOST, REPLY_TIMEOUT_S, Server, beanpole_server, beanstalkd_server
 
-COUNT = 250
-"""Ready jobs: more than two pages."""
+COUNT = 250  # ready jobs: more than two pages
 
 HOSTILE = {
     "markup": b"<script>alert(1)</script><img src=x onerror=alert(2)>\"'&",

@@ -75,11 +75,8 @@ def test_page_is_live(client: Client[bytes], looking: Console) -> None:
     assert first.partition("blocks")[2] != second.partition("blocks")[2]
 
 
-STATE = "x" * 50_000
-"""As large as a long list."""
-
-STATES_MAX = 5
-"""States that may be on their way to a client that reads nothing."""
+STATE = "x" * 50_000  # as large as a long list
+STATES_MAX = 5  # states that may be on their way to a client that reads nothing
 
 
 def test_slow_reader_gets_the_newest_state_and_few_others() -> None:

@@ -11,8 +11,7 @@ from beanpole.client import Client
 from tests.e2e.console.process import Console, console, url_of
 from tests.servers import HOST, Server, beanpole_server, beanstalkd_server
 
-BYTES_MAX = 300_000
-"""Of a page."""
+BYTES_MAX = 300_000  # of a page
 
 NAMES = ["..", ".", "/", "/login", "a/b/../c", "$(reboot);", "x" * 200]
 """Names of tubes that are something else in an address."""

@@ -11,8 +11,7 @@ from beanpole.console.settings import Clock
 T = TypeVar("T")
 P = ParamSpec("P")
 
-UNIX_S = 1_000_000_000.0
-"""What people's clocks show when a test begins."""
+UNIX_S = 1_000_000_000.0  # what people's clocks show when a test begins
 
 
 class Instant(selectors.DefaultSelector):

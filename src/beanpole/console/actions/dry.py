@@ -80,7 +80,6 @@ async def in_pieces(pages: AsyncGenerator[list[JobInfo], None], size: int) -> As
 
 # --- Dry runs ---------------------------------------------------------------------------------------------------------
 
-
 ACTION_SAMPLE = 10  # jobs that a dry run shows
 ACTION_LOOK_S = 10  # seconds in which a dry run counts jobs that only a search finds: people wait for it
 ACTION_TYPED_ABOVE = 1_000  # jobs above which an action begins only when their number was typed

@@ -26,7 +26,6 @@ from beanpole.observe.sampling import role_of
 
 # --- Servers ----------------------------------------------------------------------------------------------------------
 
-
 Figures = Annotated[
     Mapping[str, int | float | str | bool],
     Meta(description="What the server says itself, by its own keys: docs/protocol.md explains them."),
@@ -187,7 +186,6 @@ async def get_history(asked: Asked, query: HistoryQuery) -> History:
 
 
 # --- Jobs -------------------------------------------------------------------------------------------------------------
-
 
 API_BODY_SHOWN_BYTES = 1_048_576
 """Bytes of the body of a job that the API shows: it must fit the memory of the console, several times over."""

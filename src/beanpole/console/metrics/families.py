@@ -66,14 +66,10 @@ class HistogramFamily:
     key: str  # in `stats-histograms`
     unit: str  # whose bounds it has
     per: int = 1_000_000  # how many of the server's units are one of ours: times come in microseconds
-
-    @property
-    def kind(self) -> Kind:
-        return Kind.HISTOGRAM
+    kind: Kind = Kind.HISTOGRAM
 
 
 # --- How values are read ----------------------------------------------------------------------------------------------
-
 
 Lines = Iterator[tuple[tuple[str, ...], Value]]
 

@@ -15,7 +15,6 @@ from beanpole.observe.sampling import Sample
 
 # --- Histograms -------------------------------------------------------------------------------------------------------
 
-
 Row = list[int]
 """The sum of a histogram, then its counts."""
 
@@ -100,7 +99,6 @@ class TimesDivision:
 
 
 # --- Counts -----------------------------------------------------------------------------------------------------------
-
 
 EVENTS = tuple(key for each in TUBE_FAMILIES if each.kind is Kind.COUNTER for _, key in each.parts)
 SUMS = tuple(

@@ -52,7 +52,6 @@ def takes_gzip(header: str) -> bool:
 
 # --- ``--legacy-metrics`` ---------------------------------------------------------------------------------------------
 
-
 SERVER_KEYS = (
     "current-jobs-urgent", "current-jobs-ready", "current-jobs-reserved", "current-jobs-delayed",
     "current-jobs-buried", "cmd-put", "cmd-peek", "cmd-peek-ready", "cmd-peek-delayed", "cmd-peek-buried",
@@ -99,7 +98,6 @@ def instance(server: Scraped) -> str:
 
 # --- The process ------------------------------------------------------------------------------------------------------
 
-
 COLLECTOR = ProcessCollector(registry=None)
 
 
@@ -111,7 +109,6 @@ def own_lines(*, openmetrics: bool) -> Iterator[str]:
 
 
 # --- The page ---------------------------------------------------------------------------------------------------------
-
 
 GZIP_LEVEL = 6  # how hard to compress: a scrape of 1 000 tubes becomes a fifteenth, within 20 ms
 

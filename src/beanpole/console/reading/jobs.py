@@ -243,7 +243,6 @@ async def highest_id(server: Server, tube: str, state: str, purpose: Purpose = P
 
 # --- One job ----------------------------------------------------------------------------------------------------------
 
-
 LIST_ATTEMPTS = 3  # how often a job is looked for in the state that it had a moment ago
 DOWNLOAD_BYTES_MAX = 67_108_864  # bytes of a body that may be downloaded: it is in memory as a whole, more than once
 

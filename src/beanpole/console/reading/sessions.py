@@ -162,7 +162,6 @@ async def who_waits(server: Server, tube: str) -> Waiting:
 
 # --- Held jobs --------------------------------------------------------------------------------------------------------
 
-
 HELD_MAX = 500  # held jobs that one look takes
 HELD_IDS_NEAR = 20_000  # ids behind the newest one among which a look for held jobs begins: about a millisecond
 TUBES_AT_ONCE = 20  # tubes whose held jobs are asked for at once, at the most

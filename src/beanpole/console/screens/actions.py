@@ -44,7 +44,6 @@ from beanpole.protocol.rules import RULES
 
 # --- What a form asks for, verb by verb -------------------------------------------------------------------------------
 
-
 KNOWN_RULES = [(f"{name}: {rule.form}", rule.effect) for name, rule in RULES.items()]
 """The rules that there are, and what each does."""
 
@@ -93,7 +92,6 @@ FILLED = "filled"
 
 
 # --- What stands around an action -------------------------------------------------------------------------------------
-
 
 FIELDS = {"state": "states"}  # fields of forms that are called otherwise in `Given`
 ELSEWHERE = {"tube", "pattern", "rules", "with_body"}  # fields that the page shows in another way
@@ -171,22 +169,17 @@ async def stop_run(view: View) -> Response:
     """Stops it behind the piece that is under way."""
     run = run_of(view)
     run.stop(view.visitor.name)
-    await run.wait(SOON_S)
-    return to_run(run)
+    return await to_run(run)
 
 
 async def undo_run(view: View) -> Response:
-    return to_run(await begun(await undo(view.console, run_of(view), view.visitor)))
+    return await to_run(await undo(view.console, run_of(view), view.visitor))
 
 
-def to_run(run: Run) -> Response:
-    return RedirectResponse(f"/actions/{run.id}", 303, HEADERS)
-
-
-async def begun(run: Run) -> Run:
-    """The run, after a moment in which most are over."""
+async def to_run(run: Run) -> Response:
+    """Leads to the page of a run, after a moment in which most are over."""
     await run.wait(SOON_S)
-    return run
+    return RedirectResponse(f"/actions/{run.id}", 303, HEADERS)
 
 
 # --- Before -----------------------------------------------------------------------------------------------------------
@@ -300,7 +293,7 @@ async def begin(view: View) -> Response:
     except RefusedError as error:
         made = view.console.kept(DryRuns).of(action, highest)
         return dry(view, made, str(error)) if made else refused(view, fields, error)
-    return to_run(await begun(run))
+    return await to_run(run)
 
 
 def refused(view: View, fields: Fields, error: RefusedError) -> Response:
@@ -310,7 +303,6 @@ def refused(view: View, fields: Fields, error: RefusedError) -> Response:
 
 
 # --- What leads here --------------------------------------------------------------------------------------------------
-
 
 RUNS = Screen("/actions", "runs.html", show_runs, live=("runs",), title="Actions", key="a")
 RUN = Screen("/actions/{id:int}", "run.html", show_run, live=("progress",))

@@ -176,7 +176,6 @@ def spark(values: Sequence[Value], title: str = "") -> Markup:
 
 # --- Of servers and tubes ---------------------------------------------------------------------------------------------
 
-
 LINES_MAX = 6  # servers that have lines of their own in a chart: there are so many colours
 
 STATES: tuple[Key, ...] = ("ready", "reserved", "delayed", "buried")

@@ -3,7 +3,6 @@
 import json
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -19,21 +18,15 @@ HEADER = '"Authorization: Bearer $TOKEN"'
 PLACES = {"tube": "default", "id": "1", "run": "1"}  # what stands in paths for what there is: the tube is always there
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
-    """One example."""
-
-    what: str
-    line: str  # for a shell
+Command = tuple[str, str]  # what it is for, and the line for a shell
 
 
 def commands(operations: Sequence[Operation], origin: str, server: str, *, has_tokens: bool) -> Iterator[Command]:
     """The examples of all operations of a console at `origin`, for one of its servers."""
     for operation in operations:
         for example in operation.examples:
-            yield Command(
-                example.what or operation.summary, line_of(operation, example, origin, server, has_tokens=has_tokens)
-            )
+            line = line_of(operation, example, origin, server, has_tokens=has_tokens)
+            yield example.what or operation.summary, line
 
 
 def line_of(operation: Operation, example: Example, origin: str, server: str, *, has_tokens: bool) -> str:
@@ -60,11 +53,15 @@ def others(origin: str, *, has_tokens: bool) -> Iterator[Command]:
         ("Whether the servers take jobs.", "/ready", True),
     ):  # fmt: skip
         words = ["curl", *([f"-H {HEADER}"] if has_tokens and not is_open else [])]
-        yield Command(what, " ".join([*words, shlex.quote(f"{origin}{path}")]))
+        yield what, " ".join([*words, shlex.quote(f"{origin}{path}")])
 
 
 def origin_of(request: Request) -> str:
     return f"http{'s' * is_https(request)}://{request.headers.get('host') or 'localhost'}"
+
+
+def is_acting(line: str) -> bool:
+    return " -d " in line or "/actions" in line
 
 
 async def show(view: View) -> dict[str, Any]:
@@ -72,8 +69,8 @@ async def show(view: View) -> dict[str, Any]:
     found = list(commands(OPERATIONS, origin, view.server.name, has_tokens=has_tokens))
     return {
         "has_tokens": has_tokens,
-        "looking": [each for each in found if " -d " not in each.line and "/actions" not in each.line],
-        "acting": [each for each in found if " -d " in each.line or "/actions" in each.line],
+        "looking": [each for each in found if not is_acting(each[1])],
+        "acting": [each for each in found if is_acting(each[1])],
         "others": list(others(origin, has_tokens=has_tokens)),
     }
 

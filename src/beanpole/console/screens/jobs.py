@@ -175,7 +175,6 @@ SCREEN = Screen("/jobs", "jobs.html", show, live=("counts",), title="Jobs", key=
 
 # --- One job ----------------------------------------------------------------------------------------------------------
 
-
 DEAD = {"died", "failed"}  # the reasons of `explain` that say what was, not what is
 
 

@@ -25,7 +25,6 @@ from beanpole.observe.sampling import Sample
 
 # --- The doctor -------------------------------------------------------------------------------------------------------
 
-
 SECOND_NS = 1_000_000_000
 
 KEPT_FOR_NS = 60 * SECOND_NS
@@ -76,7 +75,6 @@ async def find_wrong(server: Server, sample: Sample) -> Findings:
 
 
 # --- The page ---------------------------------------------------------------------------------------------------------
-
 
 TUBES_SHOWN = 10  # tubes of the overview, those at which most happens
 

@@ -27,7 +27,6 @@ from beanpole.console.security.guard import is_api
 
 # --- The style, the script and the pictures: their addresses have what they hold, so browsers may keep them -----------
 
-
 KINDS = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml", "png": "image/png"}
 
 
@@ -116,7 +115,6 @@ def everything(view: View, screen: Screen, shown: dict[str, Any]) -> dict[str, A
 
 
 # --- Errors -----------------------------------------------------------------------------------------------------------
-
 
 ERROR = Screen("", "error.html", nothing, title="")
 AWAY = Screen("", "away.html", nothing, title="")

@@ -71,7 +71,6 @@ SCREEN = Screen(
 
 # --- What is being worked on ------------------------------------------------------------------------------------------
 
-
 HELD_PER_PAGE = 100  # held jobs, or workers, that a page shows
 LATE = 0.75  # the part of its time to run from which a job is shown as late
 

@@ -223,7 +223,6 @@ SCREEN = Screen("/tubes", "tubes.html", show, live=("away", "rows", "count"), ti
 
 # --- One tube ---------------------------------------------------------------------------------------------------------
 
-
 T = TypeVar("T")
 
 JOBS_SHOWN = 5  # jobs of each state

@@ -29,7 +29,6 @@ from beanpole.console.security.access import COOKIE, READ_ONLY, STRANGER, Access
 
 # --- Names of this console --------------------------------------------------------------------------------------------
 
-
 HOST = re.compile(r"(?:\[[^][]*\]|[^][:]*)(?::[0-9]*)?")
 """A host, in brackets if there are colons in it, and maybe a port: nothing stands behind."""
 
@@ -82,7 +81,6 @@ class Hosts:
 
 # --- Answers ----------------------------------------------------------------------------------------------------------
 
-
 SAFE = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
@@ -97,7 +95,10 @@ SAFE = {
 
 
 class SafeAnswers:
-    """Says with each answer that nothing of it is kept, and that it loads, sends and frames nothing from elsewhere."""
+    """Says with each answer, unless it says something else, what browsers shall do with it.
+
+    Nothing of it is kept, and it loads, sends and frames nothing from elsewhere.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -114,7 +115,6 @@ class SafeAnswers:
 
 
 # --- Forms ------------------------------------------------------------------------------------------------------------
-
 
 FORM_FIELDS_MAX = 10_000  # fields of a form
 
@@ -155,7 +155,6 @@ async def read_form(request: Request, bytes_max: int) -> Form:
 
 
 # --- Visitors ---------------------------------------------------------------------------------------------------------
-
 
 FORM_BYTES_MAX = 2 * 1024 * 1024  # bytes of any other form: a body of a job, escaped, or the IDs of a long list
 

@@ -25,8 +25,7 @@ PLAIN = {
 }
 """What plain beanstalkd says of a tube, in part."""
 
-OURS = PLAIN | {"oldest_ready": 70, "jobs_reserved": 5, "jobs_released": 1}
-"""What Beanpole says of it besides."""
+OURS = PLAIN | {"oldest_ready": 70, "jobs_reserved": 5, "jobs_released": 1}  # what Beanpole says of it besides
 
 
 def sampled(*tubes: StatsTube, at_s: float = 0, **more: int | str) -> Any:  # noqa: ANN401 - a sample, or what is like one
