@@ -92,10 +92,11 @@ def test_what_failed_and_what_is_held_is_found(client: Client[bytes], looking: C
     held = client.reserve(timeout=0)
 
     # Tubes are those of the last sample, which may be a second old.
-    wait_until(lambda: asked(looking, "/servers/one/failures?tube=mail")["groups"], "the failure is seen")
+    jobs_of = "/servers/one/failures?tube=mail&error=no+such+mailbox"
+    wait_until(lambda: asked(looking, jobs_of)["jobs"], "the failure is seen")
     (group,) = asked(looking, "/servers/one/failures?tube=mail")["groups"]
     assert (group["tube"], group["error"], group["count"]) == ("mail", "no such mailbox", 1)
-    found = asked(looking, "/servers/one/failures?tube=mail&error=no+such+mailbox")
+    found = asked(looking, jobs_of)
     assert [(each["job"]["id"], each["reason"]) for each in found["jobs"]] == [
         (failed.id, "no such mailbox\nat line 5")
     ]
@@ -104,8 +105,8 @@ def test_what_failed_and_what_is_held_is_found(client: Client[bytes], looking: C
 
     wait_until(lambda: asked(looking, "/servers/one/busy?tube=work")["items"], "the held job is seen")
     (busy,) = asked(looking, "/servers/one/busy?tube=work")["items"]
-    (session,) = asked(looking, "/servers/one/sessions?holding=true&tube=work")["items"]
-    assert (busy["job"]["id"], busy["session"]) == (held.id, session["number"])
+    (session,) = asked(looking, f"/servers/one/sessions?holding=true&number={busy['session']}")["items"]
+    assert (busy["job"]["id"], "work" in session["watched"]) == (held.id, True)
     assert asked(looking, "/servers/one/busy?tube=mail")["items"] == []
 
     wait_until(lambda: asked(looking, "/servers/one/history?key=put/s&span=6h")["items"], "there is a point")
