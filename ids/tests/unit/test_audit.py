@@ -13,7 +13,7 @@ from beanpole_ids.audit import Audit, Update, reserved
 from beanpole_ids.hand import Mark
 from beanpole_ids.rules.sequence import Key
 from tests.processes import wait_until
-from tests.unit.test_service import MIDNIGHT_S, World, play
+from tests.unit.test_service import MIDNIGHT_S, World, in_a_world
 
 NOON_S = datetime(2026, 11, 21, 12).astimezone().timestamp()
 """Of the machine's day, by which files are named."""
@@ -97,33 +97,29 @@ def test_disk_that_hangs_holds_up_nothing(tmp_path: Path) -> None:
         assert reader.readline()
 
 
-def test_counters_report_what_is_durable(tmp_path: Path) -> None:
-    async def story(world: World) -> None:
-        found: list[Update] = []
-        world.service.counters.audit = found.extend
-        await world.ask(count=3)
-        batch = world.service.config.rules["day"].counting.batch
-        key = Key(b"day", b"a")
-        assert found == [Update("reserved", key, MIDNIGHT_S, 0, batch - 1)]
-        await world.ask(count=batch)
-        assert found[1] == Update("reserved", key, MIDNIGHT_S, batch, found[1].last)
-        world.service.counters.begin_stop()
-        await world.keeper
-        await world.service.counters.stop()
-        assert found[-1] == Update("given back", key, MIDNIGHT_S, batch + 3, found[-2].last)
-
-    play(tmp_path, story)
+@in_a_world
+async def test_counters_report_what_is_durable(world: World) -> None:
+    found: list[Update] = []
+    world.service.counters.audit = found.extend
+    await world.ask(count=3)
+    batch = world.service.config.rules["day"].counting.batch
+    key = Key(b"day", b"a")
+    assert found == [Update("reserved", key, MIDNIGHT_S, 0, batch - 1)]
+    await world.ask(count=batch)
+    assert found[1] == Update("reserved", key, MIDNIGHT_S, batch, found[1].last)
+    world.service.counters.begin_stop()
+    await world.keeper
+    await world.service.counters.stop()
+    assert found[-1] == Update("given back", key, MIDNIGHT_S, batch + 3, found[-2].last)
 
 
-def test_range_above_what_the_original_has_given_begins_there(tmp_path: Path) -> None:
-    async def story(world: World) -> None:
-        key = Key(b"day", b"taken over")
-        theirs = Mark(0, 4300, MIDNIGHT_S, "of the original")
-        counter = world.service.config.rules["day"].counting.counter(key, theirs, MIDNIGHT_S)
-        counter.open(MIDNIGHT_S)
-        counter.need(1)
-        mark = counter.plan()
-        assert mark is not None
-        assert reserved(counter, mark) == Update("reserved", key, MIDNIGHT_S, 4301, mark.reserved)
-
-    play(tmp_path, story)
+@in_a_world
+async def test_range_above_what_the_original_has_given_begins_there(world: World) -> None:
+    key = Key(b"day", b"taken over")
+    theirs = Mark(0, 4300, MIDNIGHT_S, "of the original")
+    counter = world.service.config.rules["day"].counting.counter(key, theirs, MIDNIGHT_S)
+    counter.open(MIDNIGHT_S)
+    counter.need(1)
+    mark = counter.plan()
+    assert mark is not None
+    assert reserved(counter, mark) == Update("reserved", key, MIDNIGHT_S, 4301, mark.reserved)

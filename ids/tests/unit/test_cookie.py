@@ -11,7 +11,7 @@ from beanpole_ids.config import load
 from beanpole_ids.cookie import Cookies
 from beanpole_ids.origin import Origin
 from beanpole_ids.rules.limit import TRUSTED
-from tests.unit.test_service import World, play, settle
+from tests.unit.test_service import World, in_a_world, play, settle
 
 STRANGER = "203.0.113.5"
 
@@ -32,40 +32,35 @@ async def ask(world: World, source: str = STRANGER, data: bytes | None = None, *
     return reply
 
 
-def test_many_numbers_need_a_cookie(tmp_path: Path) -> None:
+@in_a_world
+async def test_many_numbers_need_a_cookie(world: World) -> None:
     """63 bytes with another's address sent 21 KB there."""
-
-    async def story(world: World) -> None:
-        asked = await ask(world, count=1000, seq="s")
-        cookie = asked.pop("cookie")
-        assert asked == {
-            "action": "get",
-            "app_name": "a",
-            "code": -6,
-            "count": 1000,
-            "message": "cookie: send the request again with this cookie",
-            "rule_name": "day",
-            "seq": "s",
-        }
-        assert not world.service.counters.loaded, "nothing was loaded for it"
-        given = await ask(world, count=1000, cookie=cookie)
-        assert (given["code"], len(given["data"]), given["cookie"]) == (0, 1000, cookie)
-        assert (await ask(world, count=2, cookie=cookie[::-1]))["code"] == -6
-        assert (await ask(world, "203.0.113.6", count=2, cookie=cookie))["code"] == -6, "another address"
-        assert world.service.refused == {("day", -6): 3}
-
-    play(tmp_path, story)
+    asked = await ask(world, count=1000, seq="s")
+    cookie = asked.pop("cookie")
+    assert asked == {
+        "action": "get",
+        "app_name": "a",
+        "code": -6,
+        "count": 1000,
+        "message": "cookie: send the request again with this cookie",
+        "rule_name": "day",
+        "seq": "s",
+    }
+    assert not world.service.counters.loaded, "nothing was loaded for it"
+    given = await ask(world, count=1000, cookie=cookie)
+    assert (given["code"], len(given["data"]), given["cookie"]) == (0, 1000, cookie)
+    assert (await ask(world, count=2, cookie=cookie[::-1]))["code"] == -6
+    assert (await ask(world, "203.0.113.6", count=2, cookie=cookie))["code"] == -6, "another address"
+    assert world.service.refused == {("day", -6): 3}
 
 
-def test_one_number_needs_none(tmp_path: Path) -> None:
-    async def story(world: World) -> None:
-        await world.ask()
-        assert (await ask(world))["data"].endswith("-0001")
-        assert (await ask(world, count=1))["data"][0].endswith("-0002")
-        assert (await ask(world, "10.1.2.3", count=1000))["code"] == 0
-        assert (await ask(world, "", count=2))["code"] == -6, "an unknown address is no trusted one"
-
-    play(tmp_path, story)
+@in_a_world
+async def test_one_number_needs_none(world: World) -> None:
+    await world.ask()
+    assert (await ask(world))["data"].endswith("-0001")
+    assert (await ask(world, count=1))["data"][0].endswith("-0002")
+    assert (await ask(world, "10.1.2.3", count=1000))["code"] == 0
+    assert (await ask(world, "", count=2))["code"] == -6, "an unknown address is no trusted one"
 
 
 def test_a_number_whose_reply_is_long_is_not_spent(tmp_path: Path) -> None:
@@ -106,15 +101,12 @@ def test_a_number_whose_reply_is_long_is_not_spent(tmp_path: Path) -> None:
         b"",
     ],
 )
-def test_no_reply_to_a_stranger_is_three_times_as_long(tmp_path: Path, data: bytes) -> None:
+@in_a_world
+async def test_no_reply_to_a_stranger_is_three_times_as_long(world: World, data: bytes) -> None:
     """`ask` looks at each."""
-
-    async def story(world: World) -> None:
-        await world.ask()
-        reply = await ask(world, data=data)
-        assert reply or len(data) < 10
-
-    play(tmp_path, story)
+    await world.ask()
+    reply = await ask(world, data=data)
+    assert reply or len(data) < 10
 
 
 def test_a_cookie_is_good_for_an_hour_or_two() -> None:
@@ -161,27 +153,24 @@ def test_which_networks_are_trusted(source: str, is_trusted: bool) -> None:
     assert cookies.is_good(cookie, source)
 
 
-def test_cookie_is_seen_on_the_fast_path(tmp_path: Path) -> None:
+@in_a_world
+async def test_cookie_is_seen_on_the_fast_path(world: World) -> None:
     """Requests with a cookie cost three to four times as much as others, as C answered none of them."""
+    service, seconds = world.service, world.seconds
+    cookie = (await ask(world, count=2))["cookie"]
+    await ask(world, count=2, cookie=cookie)
+    stranger, other = (Origin(b"", text, service.cookies) for text in (STRANGER, "203.0.113.6"))
 
-    async def story(world: World) -> None:
-        service, seconds = world.service, world.seconds
-        cookie = (await ask(world, count=2))["cookie"]
-        await ask(world, count=2, cookie=cookie)
-        stranger, other = (Origin(b"", text, service.cookies) for text in (STRANGER, "203.0.113.6"))
+    def is_fast(origin: Origin, shown: object, seconds: float = seconds) -> bool:
+        fields = {"action": "get", "app_name": "a", "cookie": shown, "count": 3, "rule_name": "day"}
+        data = json.dumps(fields).encode()
+        reply = service.fast.answer(data, world.now_s, seconds, origin)
+        assert reply is None or json.loads(reply).items() >= fields.items(), "it comes back as all that was sent"
+        return reply is not None
 
-        def is_fast(origin: Origin, shown: object, seconds: float = seconds) -> bool:
-            fields = {"action": "get", "app_name": "a", "cookie": shown, "count": 3, "rule_name": "day"}
-            data = json.dumps(fields).encode()
-            reply = service.fast.answer(data, world.now_s, seconds, origin)
-            assert reply is None or json.loads(reply).items() >= fields.items(), "it comes back as all that was sent"
-            return reply is not None
-
-        assert is_fast(stranger, cookie)
-        assert not is_fast(other, cookie)
-        for bad in (cookie[:-1], cookie + "0", cookie[:-1] + "?", "", 7, None, [cookie]):
-            assert not is_fast(stranger, bad)
-        assert is_fast(stranger, cookie, seconds + limits.COOKIE_S)
-        assert not is_fast(stranger, cookie, seconds + 2 * limits.COOKIE_S)
-
-    play(tmp_path, story)
+    assert is_fast(stranger, cookie)
+    assert not is_fast(other, cookie)
+    for bad in (cookie[:-1], cookie + "0", cookie[:-1] + "?", "", 7, None, [cookie]):
+        assert not is_fast(stranger, bad)
+    assert is_fast(stranger, cookie, seconds + limits.COOKIE_S)
+    assert not is_fast(stranger, cookie, seconds + 2 * limits.COOKIE_S)

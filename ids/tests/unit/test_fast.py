@@ -16,7 +16,7 @@ from beanpole_ids.config import load
 from beanpole_ids.original import wire
 from beanpole_ids.rules.config import Config
 from beanpole_ids.rules.sequence import Key
-from tests.unit.test_service import NOBODY, World, play, settle
+from tests.unit.test_service import NOBODY, World, in_a_world, play, settle
 
 RULES = r"""
 offset = 1
@@ -375,61 +375,51 @@ def answer(world: World, data: bytes) -> dict[str, Any] | None:
     return wire.parse(reply) if reply is not None else None
 
 
-def test_only_what_is_reserved_is_handed_out(tmp_path: Path) -> None:
-    async def story(world: World) -> None:
-        await world.ask()
-        world.store.open.clear()
-        made = [answer(world, request()) for _ in range(12)]
-        assert [each["data"][9:] for each in made[:9] if each] == [f"{each:04}" for each in range(1, 10)]
-        assert made[9:] == [None] * 3
-
-    play(tmp_path, story)
+@in_a_world
+async def test_only_what_is_reserved_is_handed_out(world: World) -> None:
+    await world.ask()
+    world.store.open.clear()
+    made = [answer(world, request()) for _ in range(12)]
+    assert [each["data"][9:] for each in made[:9] if each] == [f"{each:04}" for each in range(1, 10)]
+    assert made[9:] == [None] * 3
 
 
-def test_who_waits_comes_before_who_came_later(tmp_path: Path) -> None:
+@in_a_world
+async def test_who_waits_comes_before_who_came_later(world: World) -> None:
     """Otherwise many requests for one number each would starve one for more than is left."""
-
-    async def story(world: World) -> None:
-        await world.ask()
-        world.store.open.clear()
-        world.send(count=12)
-        assert answer(world, request()) is None
-        world.store.open.set()
-        await settle()
-        assert len(world.replies[-1]["data"]) == 12
-
-    play(tmp_path, story)
+    await world.ask()
+    world.store.open.clear()
+    world.send(count=12)
+    assert answer(world, request()) is None
+    world.store.open.set()
+    await settle()
+    assert len(world.replies[-1]["data"]) == 12
 
 
-def test_a_reload_is_seen_by_the_next_request(tmp_path: Path) -> None:
-    async def story(world: World) -> None:
-        await world.ask()
-        assert answer(world, request()) is not None
-        world.service.fast.forget()
-        assert answer(world, request()) is None
-        assert (await world.ask())["data"].endswith("0002")
-        assert answer(world, request()) is not None
-
-    play(tmp_path, story)
+@in_a_world
+async def test_a_reload_is_seen_by_the_next_request(world: World) -> None:
+    await world.ask()
+    assert answer(world, request()) is not None
+    world.service.fast.forget()
+    assert answer(world, request()) is None
+    assert (await world.ask())["data"].endswith("0002")
+    assert answer(world, request()) is not None
 
 
-def test_a_counter_that_is_unloaded_gives_nothing_more(tmp_path: Path) -> None:
+@in_a_world
+async def test_a_counter_that_is_unloaded_gives_nothing_more(world: World) -> None:
     """Its unused range is given back, so a number of it would come twice, whoever still has the counter."""
-
-    async def story(world: World) -> None:
-        await world.ask()
-        assert answer(world, request()) is not None
-        counters = world.service.counters
-        counter = next(iter(counters.loaded.values()))
-        world.now_s += 3600
-        world.seconds += 3600
-        await counters.unload_idle()
-        assert not counters.loaded
-        assert counter.offer()[1] == 0
-        assert answer(world, request()) is None
-        assert (await world.ask())["data"].endswith("0002")
-
-    play(tmp_path, story)
+    await world.ask()
+    assert answer(world, request()) is not None
+    counters = world.service.counters
+    counter = next(iter(counters.loaded.values()))
+    world.now_s += 3600
+    world.seconds += 3600
+    await counters.unload_idle()
+    assert not counters.loaded
+    assert counter.offer()[1] == 0
+    assert answer(world, request()) is None
+    assert (await world.ask())["data"].endswith("0002")
 
 
 def test_a_counter_that_all_share_is_forgotten_for_all(tmp_path: Path, config: Config) -> None:
@@ -448,15 +438,13 @@ def test_a_counter_that_all_share_is_forgotten_for_all(tmp_path: Path, config: C
     play(tmp_path, story, config)
 
 
-def test_a_request_that_does_not_fit_takes_no_number(tmp_path: Path) -> None:
-    async def story(world: World) -> None:
-        await world.ask(rule_name="day")
-        last = next(iter(world.service.counters.loaded.values())).last
-        long = request(count=9, **{f"x{each}": "x" * 1_000 for each in range(15)})
-        assert answer(world, long) is not None
-        assert next(iter(world.service.counters.loaded.values())).last == last + 9
-
-    play(tmp_path, story)
+@in_a_world
+async def test_a_request_that_does_not_fit_takes_no_number(world: World) -> None:
+    await world.ask(rule_name="day")
+    last = next(iter(world.service.counters.loaded.values())).last
+    long = request(count=9, **{f"x{each}": "x" * 1_000 for each in range(15)})
+    assert answer(world, long) is not None
+    assert next(iter(world.service.counters.loaded.values())).last == last + 9
 
 
 @pytest.mark.parametrize("step", [1, 7, 9_999, 10_000, 123_456])

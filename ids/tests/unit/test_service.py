@@ -224,221 +224,186 @@ def in_a_world(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., 
     return run
 
 
-def test_no_number_before_its_range_is_durable(tmp_path: Path) -> None:
+@in_a_world
+async def test_no_number_before_its_range_is_durable(world: World) -> None:
     """Hole 2: the original answered first."""
-
-    async def story(world: World) -> None:
-        world.store.open.clear()
-        world.send()
-        world.send(seq=2)
-        await settle()
-        assert not world.replies
-        world.store.open.set()
-        await settle()
-        assert [each["data"][9:] for each in world.replies] == ["0000", "0001"]
-
-    play(tmp_path, story)
+    world.store.open.clear()
+    world.send()
+    world.send(seq=2)
+    await settle()
+    assert not world.replies
+    world.store.open.set()
+    await settle()
+    assert [each["data"][9:] for each in world.replies] == ["0000", "0001"]
 
 
-def test_slow_store_delays_nothing_that_is_reserved(tmp_path: Path) -> None:
-    async def story(world: World) -> None:
-        await world.ask()
-        world.store.open.clear()
-        for expected in range(1, 10):
-            assert (await world.ask())["data"][9:] == f"{expected:04}"
-        world.send()
-        await settle()
-        assert len(world.replies) == 10
-
-    play(tmp_path, story)
+@in_a_world
+async def test_slow_store_delays_nothing_that_is_reserved(world: World) -> None:
+    await world.ask()
+    world.store.open.clear()
+    for expected in range(1, 10):
+        assert (await world.ask())["data"][9:] == f"{expected:04}"
+    world.send()
+    await settle()
+    assert len(world.replies) == 10
 
 
-def test_store_that_fails_refuses_what_is_not_reserved(tmp_path: Path) -> None:
+@in_a_world
+async def test_store_that_fails_refuses_what_is_not_reserved(world: World) -> None:
     """Holes 3 to 5."""
-
-    async def story(world: World) -> None:
-        await world.ask()
-        world.store.error = StorageError("storage: gone")
-        codes = [(await world.ask())["code"] for _ in range(12)]
-        assert codes == [0] * 9 + [-3] * 3
-        assert len(world.store.reserves) < 5, "a store that is down is not asked for each request"
-
-    play(tmp_path, story)
+    await world.ask()
+    world.store.error = StorageError("storage: gone")
+    codes = [(await world.ask())["code"] for _ in range(12)]
+    assert codes == [0] * 9 + [-3] * 3
+    assert len(world.store.reserves) < 5, "a store that is down is not asked for each request"
 
 
-def test_counter_that_could_not_be_looked_up_may_exist(tmp_path: Path) -> None:
+@in_a_world
+async def test_counter_that_could_not_be_looked_up_may_exist(world: World) -> None:
     """It was said not to exist when the store had failed."""
 
-    async def story(world: World) -> None:
-        async def fail(_: object) -> dict[Key, Mark]:
-            raise StorageError("storage: gone")
+    async def fail(_: object) -> dict[Key, Mark]:
+        raise StorageError("storage: gone")
 
-        world.store.load = fail  # type: ignore[method-assign, assignment]
-        reply = await world.ask(action="monitor")
-        assert (reply["code"], reply["message"]) == (-3, "storage: gone")
-
-    play(tmp_path, story)
+    world.store.load = fail  # type: ignore[method-assign, assignment]
+    reply = await world.ask(action="monitor")
+    assert (reply["code"], reply["message"]) == (-3, "storage: gone")
 
 
-def test_midnight_between_two_requests(tmp_path: Path) -> None:
+@in_a_world
+async def test_midnight_between_two_requests(world: World) -> None:
     """Hole 7: the date and the counter came from two readings of the clock."""
-
-    async def story(world: World) -> None:
-        world.now_s = MIDNIGHT_S - 1
-        seen = [(await world.ask())["data"] for _ in range(3)]
-        for now_s in (MIDNIGHT_S, MIDNIGHT_S - 1, MIDNIGHT_S, MIDNIGHT_S - 5000):
-            world.now_s = now_s
-            seen.append((await world.ask())["data"])
-        assert len(set(seen)) == len(seen)
-        assert {each[:8] for each in seen[3:]} == {"20261124"}
-
-    play(tmp_path, story)
+    world.now_s = MIDNIGHT_S - 1
+    seen = [(await world.ask())["data"] for _ in range(3)]
+    for now_s in (MIDNIGHT_S, MIDNIGHT_S - 1, MIDNIGHT_S, MIDNIGHT_S - 5000):
+        world.now_s = now_s
+        seen.append((await world.ask())["data"])
+    assert len(set(seen)) == len(seen)
+    assert {each[:8] for each in seen[3:]} == {"20261124"}
 
 
-def test_clock_that_jumped_ahead_is_an_answer(tmp_path: Path) -> None:
+@in_a_world
+async def test_clock_that_jumped_ahead_is_an_answer(world: World) -> None:
     """Hole 17."""
-
-    async def story(world: World) -> None:
-        await world.ask()
-        world.error = ClockAheadError(9999)
-        reply = await world.ask()
-        assert (reply["code"], reply["message"]) == (-4, "clock: it has jumped ahead by 9999 s; reload to accept it")
-        world.error = None
-        assert (await world.ask())["data"][9:] == "0001"
-
-    play(tmp_path, story)
+    await world.ask()
+    world.error = ClockAheadError(9999)
+    reply = await world.ask()
+    assert (reply["code"], reply["message"]) == (-4, "clock: it has jumped ahead by 9999 s; reload to accept it")
+    world.error = None
+    assert (await world.ask())["data"][9:] == "0001"
 
 
-def test_lua_that_takes_two_and_one_that_fails_after_one(tmp_path: Path) -> None:
+@in_a_world
+async def test_lua_that_takes_two_and_one_that_fails_after_one(world: World) -> None:
     """Hole 19: an error in a rule spent the number."""
-
-    async def story(world: World) -> None:
-        assert (await world.ask(rule_name="pair"))["data"] == "0-1"
-        assert (await world.ask(rule_name="pair", salt="bad"))["message"].startswith("system error")
-        world.seconds += 1  # the process may be started again
-        reply = await world.ask(rule_name="pair", salt="worse")
-        world.seconds += 1
-        assert reply["message"].startswith("system error: rule 'pair' was stopped: too m")
-        assert (await world.ask(rule_name="pair"))["data"] == "2-3"
-        assert (await world.ask(rule_name="pair", count=3))["data"] == ["4-5", "6-7", "8-9"]
-
-    play(tmp_path, story)
+    assert (await world.ask(rule_name="pair"))["data"] == "0-1"
+    assert (await world.ask(rule_name="pair", salt="bad"))["message"].startswith("system error")
+    world.seconds += 1  # the process may be started again
+    reply = await world.ask(rule_name="pair", salt="worse")
+    world.seconds += 1
+    assert reply["message"].startswith("system error: rule 'pair' was stopped: too m")
+    assert (await world.ask(rule_name="pair"))["data"] == "2-3"
+    assert (await world.ask(rule_name="pair", count=3))["data"] == ["4-5", "6-7", "8-9"]
 
 
-def test_lost_node_ends_the_keeper(tmp_path: Path) -> None:
-    async def story(world: World) -> None:
-        await world.ask()
-        world.store.error = LeaseLostError("storage: taken over")
-        world.send(app_name="b")
-        await settle()
-        with pytest.raises(LeaseLostError):
-            await world.keeper
-
-    play(tmp_path, story)
+@in_a_world
+async def test_lost_node_ends_the_keeper(world: World) -> None:
+    await world.ask()
+    world.store.error = LeaseLostError("storage: taken over")
+    world.send(app_name="b")
+    await settle()
+    with pytest.raises(LeaseLostError):
+        await world.keeper
 
 
-def test_requests_that_wait_are_bounded(tmp_path: Path) -> None:
-    async def story(world: World) -> None:
-        world.store.open.clear()
-        for number in range(limits.WAITING_MAX + 1):
-            world.send(app_name=f"n{number % 7}")
-        assert "too many requests wait" in world.replies[-1]["message"]
-
-    play(tmp_path, story)
+@in_a_world
+async def test_requests_that_wait_are_bounded(world: World) -> None:
+    world.store.open.clear()
+    for number in range(limits.WAITING_MAX + 1):
+        world.send(app_name=f"n{number % 7}")
+    assert "too many requests wait" in world.replies[-1]["message"]
 
 
-def test_counter_that_nobody_uses_is_given_back_and_forgotten(tmp_path: Path) -> None:
-    async def story(world: World) -> None:
-        service = world.service
-        given = [(await world.ask(app_name=app))["data"] for app in ("idle", "idle", "busy")]
-        world.now_s += limits.IDLE_S
-        await world.ask(app_name="busy")
-        await service.counters.unload_idle()
-        assert len(service.counters.loaded) == 2, "not before the time is over"
-        world.now_s += 1
-        await service.counters.unload_idle()
-        assert [key.app for key in service.counters.loaded] == [b"busy"]
-        assert world.store.marks[Key(b"day", b"idle")].reserved == 1, "its unused range is given back"
-        assert service.counters.unloaded == {"day": (2, 2)}
-        given.append((await world.ask(app_name="idle"))["data"])
-        assert given == ["20261124-0000", "20261124-0001", "20261124-0000", "20261124-0002"]
-
-    play(tmp_path, story)
+@in_a_world
+async def test_counter_that_nobody_uses_is_given_back_and_forgotten(world: World) -> None:
+    service = world.service
+    given = [(await world.ask(app_name=app))["data"] for app in ("idle", "idle", "busy")]
+    world.now_s += limits.IDLE_S
+    await world.ask(app_name="busy")
+    await service.counters.unload_idle()
+    assert len(service.counters.loaded) == 2, "not before the time is over"
+    world.now_s += 1
+    await service.counters.unload_idle()
+    assert [key.app for key in service.counters.loaded] == [b"busy"]
+    assert world.store.marks[Key(b"day", b"idle")].reserved == 1, "its unused range is given back"
+    assert service.counters.unloaded == {"day": (2, 2)}
+    given.append((await world.ask(app_name="idle"))["data"])
+    assert given == ["20261124-0000", "20261124-0001", "20261124-0000", "20261124-0002"]
 
 
-def test_request_for_a_counter_that_is_being_forgotten_waits(tmp_path: Path) -> None:
-    async def story(world: World) -> None:
-        service = world.service
-        given = [(await world.ask())["data"]]
-        world.now_s += limits.IDLE_S + 1
-        world.seconds += limits.IDLE_S + 1
-        world.store.giving.clear()
-        world.send(app_name="other")  # wakes the keeper, which then forgets
-        await settle()
-        assert Key(b"day", b"a") not in service.counters.loaded
-        world.send()
-        await settle()
-        assert len(world.replies) == 1, "the range is not given back yet"
-        world.store.giving.set()
-        await settle()
-        given.append(world.replies[-1]["data"])
-        assert given == ["20261124-0000", "20261124-0001"]
-
-    play(tmp_path, story)
+@in_a_world
+async def test_request_for_a_counter_that_is_being_forgotten_waits(world: World) -> None:
+    service = world.service
+    given = [(await world.ask())["data"]]
+    world.now_s += limits.IDLE_S + 1
+    world.seconds += limits.IDLE_S + 1
+    world.store.giving.clear()
+    world.send(app_name="other")  # wakes the keeper, which then forgets
+    await settle()
+    assert Key(b"day", b"a") not in service.counters.loaded
+    world.send()
+    await settle()
+    assert len(world.replies) == 1, "the range is not given back yet"
+    world.store.giving.set()
+    await settle()
+    given.append(world.replies[-1]["data"])
+    assert given == ["20261124-0000", "20261124-0001"]
 
 
-def test_store_that_fails_while_a_counter_is_forgotten(tmp_path: Path) -> None:
+@in_a_world
+async def test_store_that_fails_while_a_counter_is_forgotten(world: World) -> None:
     """What nobody knows to be given back is a gap."""
-
-    async def story(world: World) -> None:
-        first = (await world.ask())["data"]
-        world.now_s += limits.IDLE_S + 1
-        world.store.error = StorageError("storage: gone")
-        with pytest.raises(StorageError):
-            await world.service.counters.unload_idle()
-        world.store.error = None
-        assert (first, (await world.ask())["data"]) == ("20261124-0000", "20261124-0010")
-
-    play(tmp_path, story)
+    first = (await world.ask())["data"]
+    world.now_s += limits.IDLE_S + 1
+    world.store.error = StorageError("storage: gone")
+    with pytest.raises(StorageError):
+        await world.service.counters.unload_idle()
+    world.store.error = None
+    assert (first, (await world.ask())["data"]) == ("20261124-0000", "20261124-0010")
 
 
-def test_names_that_are_known_excuse_nothing(tmp_path: Path) -> None:
-    async def story(world: World) -> None:
-        await world.ask()
-        actions: list[object] = [None, 1, ["get"], {}]
-        for action in actions:
-            assert (await world.ask(action=action))["message"] == "need action"
-        counts: list[object] = [0, -1, 1001, "1", True, 1.5, None]
-        for count in counts:
-            assert (await world.ask(count=count))["message"] == "count must be 1 to 1000"
-        assert (await world.ask(request_id=[]))["message"] == "request_id must be a string or a whole number"
-        assert (await world.ask(salt=[1]))["data"][9:] == "0001"
-
-    play(tmp_path, story)
+@in_a_world
+async def test_names_that_are_known_excuse_nothing(world: World) -> None:
+    await world.ask()
+    actions: list[object] = [None, 1, ["get"], {}]
+    for action in actions:
+        assert (await world.ask(action=action))["message"] == "need action"
+    counts: list[object] = [0, -1, 1001, "1", True, 1.5, None]
+    for count in counts:
+        assert (await world.ask(count=count))["message"] == "count must be 1 to 1000"
+    assert (await world.ask(request_id=[]))["message"] == "request_id must be a string or a whole number"
+    assert (await world.ask(salt=[1]))["data"][9:] == "0001"
 
 
-def test_request_id_belongs_to_the_address_that_sent_it(tmp_path: Path) -> None:
+@in_a_world
+async def test_request_id_belongs_to_the_address_that_sent_it(world: World) -> None:
     """Two machines that both began with `request_id` 1 got the same order number."""
+    asked = {"request_id": 1}
+    sources = ("10.0.0.1", "10.0.0.2", "2001:db8::1", "2001:db8::2", "")
+    for fields in (asked, asked | {"salt": "x"}, asked | {"count": 3}):
+        first = [(await world.ask(each, **fields))["data"] for each in sources]
+        assert len({str(each) for each in first}) == len(sources)
+        assert [(await world.ask(each, **fields))["data"] for each in sources] == first
 
-    async def story(world: World) -> None:
-        asked = {"request_id": 1}
-        sources = ("10.0.0.1", "10.0.0.2", "2001:db8::1", "2001:db8::2", "")
-        for fields in (asked, asked | {"salt": "x"}, asked | {"count": 3}):
-            first = [(await world.ask(each, **fields))["data"] for each in sources]
-            assert len({str(each) for each in first}) == len(sources)
-            assert [(await world.ask(each, **fields))["data"] for each in sources] == first
+    def in_c(source: str) -> object:
+        data = b'{"action":"get","app_name":"a","request_id":2,"rule_name":"day"}'
+        reply = world.service.fast.answer(data, world.now_s, world.seconds, Origin(b"", source, None))
+        return json.loads(reply)["data"] if reply else None
 
-        def in_c(source: str) -> object:
-            data = b'{"action":"get","app_name":"a","request_id":2,"rule_name":"day"}'
-            reply = world.service.fast.answer(data, world.now_s, world.seconds, Origin(b"", source, None))
-            return json.loads(reply)["data"] if reply else None
-
-        given = [in_c(each) for each in sources]
-        assert None not in given
-        assert len(set(given)) == len(sources)
-        assert [(await world.ask(each, request_id=2))["data"] for each in sources] == given, "both ways know it"
-
-    play(tmp_path, story)
+    given = [in_c(each) for each in sources]
+    assert None not in given
+    assert len(set(given)) == len(sources)
+    assert [(await world.ask(each, request_id=2))["data"] for each in sources] == given, "both ways know it"
 
 
 TALK = """
