@@ -114,6 +114,30 @@ def act(server: servers.Server, do: Callable[[World], Awaitable[T]], passes: Pas
     return asyncio.run(acted())
 
 
+Test = Callable[[World, "Client[bytes]", str], Awaitable[None]]
+"""A test of actions: it is given a console, a client of its server, and a tube of its own."""
+
+
+def on_either(test: Test) -> Callable[[servers.Server, str], None]:
+    """Lets a test run on a server of ours and on one of beanstalkd."""
+
+    def runs(either: servers.Server, tube: str) -> None:
+        with client_of(either) as client:
+            act(either, lambda world: test(world, client, tube))
+
+    return runs
+
+
+def on_ours(test: Test) -> Callable[[servers.Server, str], None]:
+    """Lets a test run on a server of ours."""
+
+    def runs(ours: servers.Server, tube: str) -> None:
+        with client_of(ours) as client:
+            act(ours, lambda world: test(world, client, tube))
+
+    return runs
+
+
 @contextmanager
 def client_of(server: servers.Server) -> Iterator["Client[bytes]"]:
     """A client of the server."""

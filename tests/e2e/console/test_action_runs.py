@@ -12,7 +12,7 @@ from beanpole.console.actions.runs import ACTIONS_AT_ONCE as AT_ONCE
 from beanpole.console.actions.runs import Run, Runs, start
 from beanpole.console.limits import ACTION_PIECE as PIECE
 from beanpole.console.security.access import Visitor
-from tests.e2e.console.acting import ANNE, World, act, buried, client_of, ids_in
+from tests.e2e.console.acting import ANNE, World, act, buried, client_of, ids_in, on_either, on_ours
 from tests.servers import HOST, REPLY_TIMEOUT_S, Server
 from tests.unit.console.test_serving import until
 
@@ -30,47 +30,37 @@ async def undone(world: World, run: Run) -> Run:
 # --- Undo -------------------------------------------------------------------------------------------------------------
 
 
-def test_undoes_a_pause(either: Server, tube: str) -> None:
-    with client_of(either) as client:
-        client.put(b"x", tube=tube)
-
-        async def do(world: World) -> None:
-            first = await world.run("pause", Tube(tube), Given(seconds=1_000))
-            again = await world.run("pause", Tube(tube), Given(seconds=5))
-            await undone(world, again)
-            assert 900 < client.stats_tube(tube).pause_time_left <= 1_000
-            await undone(world, first)
-            assert client.stats_tube(tube).pause_time_left == 0
-
-        act(either, do)
+@on_either
+async def test_undoes_a_pause(world: World, client: Client[bytes], tube: str) -> None:
+    client.put(b"x", tube=tube)
+    first = await world.run("pause", Tube(tube), Given(seconds=1_000))
+    again = await world.run("pause", Tube(tube), Given(seconds=5))
+    await undone(world, again)
+    assert 900 < client.stats_tube(tube).pause_time_left <= 1_000
+    await undone(world, first)
+    assert client.stats_tube(tube).pause_time_left == 0
 
 
-@pytest.mark.parametrize(
-    ("verb", "before", "after"), [("kick", "buried", "ready"), ("bury", "ready", "buried")], ids=["kick", "bury"]
-)
-def test_undoes_what_was_done_to_one_job(either: Server, tube: str, verb: str, before: str, after: str) -> None:
-    with client_of(either) as client:
+@on_either
+async def test_undoes_what_was_done_to_one_job(world: World, client: Client[bytes], tube: str) -> None:
+    for verb, before, after in (("kick", "buried", "ready"), ("bury", "ready", "buried")):
         late = client.put(b"late", 7, 1_000, tube=tube)
         other = buried(client, tube, 1)[0] if before == "buried" else client.put(b"ready", 6, tube=tube)
         pri = client.stats_job(other).pri
-
-        async def do(world: World) -> None:
-            for id in (other, late):
-                run = await world.run(verb, Ids((id,)))
-                assert client.stats_job(id).state == after
-                assert (await undone(world, run)).done == 1
-
-        act(either, do)
+        for id in (other, late):
+            run = await world.run(verb, Ids((id,)))
+            assert client.stats_job(id).state == after
+            assert (await undone(world, run)).done == 1
         assert (client.stats_job(other).state, client.stats_job(other).pri) == (before, pri)
         found = client.stats_job(late)
         assert (found.state, found.pri) == ("delayed", 7)
         assert 900 < found.time_left <= 1_000
 
 
-def test_several_jobs_are_not_undone(either: Server, tube: str) -> None:
-    with client_of(either) as client:
-        ids = buried(client, tube, 2)
-        assert act(either, lambda world: world.run("kick", Ids(tuple(ids)))).undo is None
+@on_either
+async def test_several_jobs_are_not_undone(world: World, client: Client[bytes], tube: str) -> None:
+    ids = buried(client, tube, 2)
+    assert (await world.run("kick", Ids(tuple(ids)))).undo is None
 
 
 # --- Ends in the middle -----------------------------------------------------------------------------------------------
@@ -95,15 +85,12 @@ def test_a_run_that_is_stopped_ends_behind_its_piece(ours: Server, client: Clien
     assert len(ids_in(client, tube, "ready")) == COUNT - PIECE
 
 
-def test_a_search_that_finds_nothing_can_be_ended(ours: Server, client: Client[bytes], tube: str) -> None:
+@on_ours
+async def test_a_search_that_finds_nothing_can_be_ended(world: World, client: Client[bytes], tube: str) -> None:
     client.put_many([b"x"] * COUNT, tube=tube)
-
-    async def do(world: World) -> None:
-        action = Action("delete", "queue", Filter(tube, "ready", "nowhere"))
-        async with aclosing(jobs_of(world.console.server("queue"), action, None, PIECE)) as pieces:
-            assert await anext(pieces) == []
-
-    act(ours, do)
+    action = Action("delete", "queue", Filter(tube, "ready", "nowhere"))
+    async with aclosing(jobs_of(world.console.server("queue"), action, None, PIECE)) as pieces:
+        assert await anext(pieces) == []
 
 
 def test_what_was_stopped_too_late_is_done(ours: Server, client: Client[bytes], tube: str) -> None:
@@ -218,13 +205,10 @@ def test_ten_runs_at_once(ours: Server, client: Client[bytes], tube: str) -> Non
     act(ours, do, passes)
 
 
-def test_who_may_only_look_begins_nothing(ours: Server, client: Client[bytes], tube: str) -> None:
+@on_ours
+async def test_who_may_only_look_begins_nothing(world: World, client: Client[bytes], tube: str) -> None:
     id = client.put(b"x", tube=tube)
-
-    async def do(world: World) -> None:
-        made = await world.dry("delete", Ids((id,)))
-        with pytest.raises(RefusedError, match="may look"):
-            await start(world.console, made.action, highest=None, typed=None, visitor=Visitor())
-
-    act(ours, do)
+    made = await world.dry("delete", Ids((id,)))
+    with pytest.raises(RefusedError, match="may look"):
+        await start(world.console, made.action, highest=None, typed=None, visitor=Visitor())
     assert client.stats_job(id).state == "ready"
