@@ -22,11 +22,11 @@ from beanpole.cli.errors import Failure, exit_code_of, explained, missing, note,
 from beanpole.cli.list import listed, place_of
 from beanpole.cli.options import scan_options
 from beanpole.cli.tube_verbs import Progress, enter, report_reserved
-from beanpole.client import JobInfo, StatsJob
+from beanpole.client import JobInfo
 from beanpole.client import limits as client_limits
 from beanpole.client.extensions import RESTING, STATES
 from beanpole.errors import ArgumentError, DrainingError, ExitCode, OutOfMemoryError
-from beanpole.operations.batches import Copy, batches, delete, put_copies, raise_lost
+from beanpole.operations.batches import batches, delete, put_copies, raise_lost
 from beanpole.operations.listing import Filter, count_of, with_bodies
 from beanpole.operations.plan import run, walk
 
@@ -84,7 +84,7 @@ def export(
         with progress("Exporting", total) as advance:
             for page in listed(client, tube, wanted, with_fields=True):
                 jobs = run(client, with_bodies(page, sys.maxsize))
-                write_all(file, b"".join(line_of(job, job.body, job.state, job.left or 0) for job in jobs))
+                write_all(file, b"".join(map(line_of, jobs)))
                 count += len(jobs)
                 advance(len(page))
     finally:
@@ -109,7 +109,7 @@ def export_and_remove(server: Server, out: Output, file: IO[bytes], tube: str, s
     with progress.shown("Exporting", sum(there.values())):
         for batch in walk(client, batches(tube, there)):
             progress.pending = len(batch)
-            write_all(file, b"".join(line_of(each.stats, each.body, each.state, each.delay_s) for each in batch))
+            write_all(file, b"".join(map(line_of, batch)))
             file.flush()
             os.fsync(file.fileno())
             run(client, delete(batch))
@@ -147,11 +147,11 @@ def sync_folder(file: IO[bytes]) -> None:
         os.close(fd)
 
 
-def line_of(job: JobInfo | StatsJob, body: bytes, state: str, left_s: float) -> bytes:
-    """Return the line of a job that was in a state, with what is left of its delay."""
-    delay = int(left_s) if state == "delayed" else 0
-    record = {"id": job.id, "tube": job.tube, "state": state, "pri": job.pri, "ttr": job.ttr, "delay": delay}
-    return json.dumps(record | body_fields(body), ensure_ascii=False).encode() + b"\n"
+def line_of(job: JobInfo) -> bytes:
+    """Return the line of a job, with what is left of its delay."""
+    delay = int(job.left or 0) if job.state == "delayed" else 0
+    record = {"id": job.id, "tube": job.tube, "state": job.state, "pri": job.pri, "ttr": job.ttr, "delay": delay}
+    return json.dumps(record | body_fields(job.body), ensure_ascii=False).encode() + b"\n"
 
 
 def report_exported(tube: str, count: int) -> None:
@@ -227,13 +227,13 @@ def size_of(file: IO[bytes]) -> int | None:
     return None if size is None else size - file.tell()
 
 
-def read(piece: Sequence[tuple[int, bytes]], *, ready: bool) -> tuple[dict[int, Copy], dict[int, str]]:
+def read(piece: Sequence[tuple[int, bytes]], *, ready: bool) -> tuple[dict[int, JobInfo], dict[int, str]]:
     """Return the jobs of some lines by the numbers of these, and what is wrong with the others."""
-    jobs: dict[int, Copy] = {}
+    jobs: dict[int, JobInfo] = {}
     bad: dict[int, str] = {}
     for number, line in piece:
         try:
-            jobs[number] = copy_of(json.loads(line), ready=ready)
+            jobs[number] = job_of(json.loads(line), ready=ready)
         except ArgumentError as error:
             bad[number] = f"this is not a job: {error}"
         except (ValueError, RecursionError):
@@ -241,7 +241,7 @@ def read(piece: Sequence[tuple[int, bytes]], *, ready: bool) -> tuple[dict[int, 
     return jobs, bad
 
 
-def copy_of(record: Any, *, ready: bool) -> Copy:
+def job_of(record: Any, *, ready: bool) -> JobInfo:
     """Return the job that an object of JSON describes.
 
     Raises ArgumentError: it describes none; the text says why.
@@ -262,13 +262,10 @@ def copy_of(record: Any, *, ready: bool) -> Copy:
     state = record.get("state", "ready")
     if state not in STATES:
         raise ArgumentError(f"state must be one of {', '.join(STATES)}, not {state!r}")
-    return Copy(
-        body,
-        number_of(record, "pri", client_limits.PRI_DEFAULT),
-        number_of(record, "ttr", client_limits.TTR_S_DEFAULT),
-        delay_s=0 if ready else number_of(record, "delay", 0),
-        buried=state == "buried" and not ready,
-    )
+    pri = number_of(record, "pri", client_limits.PRI_DEFAULT)
+    ttr = number_of(record, "ttr", client_limits.TTR_S_DEFAULT)
+    delay = 0 if ready else number_of(record, "delay", 0)
+    return JobInfo(0, state="ready" if ready else state, pri=pri, ttr=ttr, left=delay, body=body)
 
 
 def number_of(record: dict[str, Any], key: str, default: int) -> int:

@@ -16,7 +16,7 @@ from beanpole.client import Client, JobInfo
 from beanpole.client.extensions import RESTING
 from beanpole.errors import ExitCode
 from beanpole.operations import batches
-from beanpole.operations.batches import Copy, of_state, put_copies, raise_lost
+from beanpole.operations.batches import of_state, put_copies, raise_lost
 from beanpole.operations.listing import Filter, count_of, jobs_of, need
 from beanpole.operations.plan import run, walk
 from beanpole.operations.table import OPERATIONS
@@ -175,7 +175,7 @@ def move_all(
                 continue
             for batch in walk(client, of_state(source, state, left)):
                 progress.pending = len(batch)
-                results = run(putting, put_copies(target, [Copy.of(each, ready=ready) for each in batch]))
+                results = run(putting, put_copies(target, batch, ready=ready))
                 raise_lost(results)
                 copied = [each for each, result in zip(batch, results, strict=True) if result.error is None]
                 twice += run(client, batches.delete(copied))

@@ -11,10 +11,11 @@ sees it in between. If that is interrupted, the copy is ready after the delay.
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any
 
-from beanpole.client import Result, StatsJob
+from beanpole.client import JobInfo, Result, StatsJob
+from beanpole.client.fallback import info_of
 from beanpole.client.session import DEFAULT_TUBE
 from beanpole.errors import BatchError, ConnectionLostError, DeadlineSoonError, NotFoundError, TimedOutError
 from beanpole.operations.listing import count_of, search
@@ -31,22 +32,10 @@ SCAN_IDS_PER_JOB = 20
 # --- Taking -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """A job that may be copied, and must then be deleted."""
-
-    stats: StatsJob
-    """How the job was when it was taken; the state of a reserved job is ready."""
-
-    body: bytes
-
-    @property
-    def state(self) -> str:
-        return "ready" if self.stats.state == "reserved" else self.stats.state
-
-    @property
-    def delay_s(self) -> int:
-        return self.stats.time_left if self.stats.state == "delayed" else 0
+def copy_of(stats: StatsJob, body: bytes) -> JobInfo:
+    """Return a job as its copy shall be: ready, if it is reserved for that."""
+    state = "ready" if stats.state == "reserved" else stats.state
+    return replace(info_of(stats), state=state, body=body, left=stats.time_left if state == "delayed" else 0)
 
 
 def enter(tube: str, states: Collection[str]) -> Plan[dict[str, int]]:
@@ -64,7 +53,7 @@ def enter(tube: str, states: Collection[str]) -> Plan[dict[str, int]]:
     return there
 
 
-def batches(tube: str, most: Mapping[str, int], count: int | None = None) -> Walk[list[Taken], None]:
+def batches(tube: str, most: Mapping[str, int], count: int | None = None) -> Walk[list[JobInfo], None]:
     """Take the jobs of a tube, of each state as many as `most` says, and `count` in all, until there are no more.
 
     The client uses and watches the tube.
@@ -74,7 +63,7 @@ def batches(tube: str, most: Mapping[str, int], count: int | None = None) -> Wal
         left -= yield from of_state(tube, state, min(number, left))
 
 
-def of_state(tube: str, state: str, count: int) -> Walk[list[Taken], int]:
+def of_state(tube: str, state: str, count: int) -> Walk[list[JobInfo], int]:
     """Take up to `count` jobs that are in one state; return how many there were."""
     left = count
     if state == "ready":
@@ -102,14 +91,14 @@ def of_state(tube: str, state: str, count: int) -> Walk[list[Taken], int]:
     return count - left
 
 
-def reserve(count: int) -> Plan[list[Taken]]:
+def reserve(count: int) -> Plan[list[JobInfo]]:
     """Reserve ready jobs; return none if there is none, or the tube is paused."""
     try:
         jobs = yield from ask(lambda client: client.reserve_many(count, timeout=0))
     except (TimedOutError, DeadlineSoonError):
         return []
     asked = yield from together(jobs, lambda line, job: line.stats_job(job))
-    return [Taken(stats.result(), job.body) for job, stats in asked if not isinstance(stats.error, NotFoundError)]
+    return [copy_of(stats.result(), job.body) for job, stats in asked if not isinstance(stats.error, NotFoundError)]
 
 
 def scanned(tube: str, state: str) -> Plan[list[int]]:
@@ -121,21 +110,21 @@ def scanned(tube: str, state: str) -> Plan[list[int]]:
     return [job.id for job in found]
 
 
-def in_state(ids: Sequence[int], tube: str, state: str) -> Plan[list[Taken]]:
+def in_state(ids: Sequence[int], tube: str, state: str) -> Plan[list[JobInfo]]:
     """Inspect jobs by their ids; return those that are still in the state."""
     asked = yield from several(ids, lambda line, id: (line.stats_job(id), line.peek(id)))
     found = [
-        Taken(stats.result(), peek.result().body)
+        (stats.result(), peek.result().body)
         for _, (stats, peek) in asked
         if not isinstance(stats.error, NotFoundError) and not isinstance(peek.error, NotFoundError)
     ]
-    return [each for each in found if each.stats.tube == tube and each.stats.state == state]
+    return [copy_of(stats, body) for stats, body in found if stats.tube == tube and stats.state == state]
 
 
-def delete(batch: Sequence[Taken]) -> Plan[int]:
+def delete(batch: Sequence[JobInfo]) -> Plan[int]:
     """Delete the jobs of a batch; return how many could not be deleted, because a worker has reserved them."""
     try:
-        yield from ask(lambda client: client.delete_many(each.stats.id for each in batch))
+        yield from ask(lambda client: client.delete_many(each.id for each in batch))
     except BatchError as error:
         others = [each for each in error.results if each is not None and not isinstance(each, NotFoundError)]
         if others:
@@ -147,35 +136,20 @@ def delete(batch: Sequence[Taken]) -> Plan[int]:
 # --- Putting ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Copy:
-    """A job to be put."""
-
-    body: bytes
-    pri: int
-    ttr: int
-    delay_s: int = 0
-    buried: bool = False
-
-    @classmethod
-    def of(cls, taken: Taken, *, ready: bool = False) -> Self:
-        """Return the copy of a job, in its state or ready."""
-        delay_s = 0 if ready else taken.delay_s
-        return cls(taken.body, taken.stats.pri, taken.stats.ttr, delay_s, taken.state == "buried" and not ready)
-
-
-def put_copies(tube: str, copies: Sequence[Copy]) -> Plan[list[Result[int]]]:
-    """Put jobs into a tube; return for each its id or an error.
+def put_copies(tube: str, jobs: Sequence[JobInfo], *, ready: bool = False) -> Plan[list[Result[int]]]:
+    """Put copies of jobs into a tube, in their states or ready; return for each its id or an error.
 
     Raises ReplyError: a copy could not be buried.
     """
+    if ready:
+        jobs = [replace(job, state="ready", left=0) for job in jobs]
     puts = yield from together(
-        copies,
-        lambda line, each: line.put(
-            each.body, each.pri, BURY_WITHIN_S if each.buried else each.delay_s, each.ttr, tube=tube
+        jobs,
+        lambda line, job: line.put(
+            job.body, job.pri, BURY_WITHIN_S if job.state == "buried" else int(job.left or 0), job.ttr, tube=tube
         ),
     )
-    buried = [(put.result(), each.pri) for each, put in puts if each.buried and put.error is None]
+    buried = [(put.result(), job.pri) for job, put in puts if job.state == "buried" and put.error is None]
     for _, results in (yield from several(buried, lambda line, job: (line.reserve_job(job[0]), line.bury(*job)))):
         for result in results:
             result.result()

@@ -13,7 +13,7 @@ from beanpole.client import JobInfo, Result, StatsJob
 from beanpole.client.extensions import RESTING
 from beanpole.client.fallback import info_of
 from beanpole.errors import BatchError, BeanpoleError, ConnectionLostError, NotFoundError
-from beanpole.operations.batches import Copy, Taken, put_copies
+from beanpole.operations.batches import copy_of, put_copies
 from beanpole.operations.plan import Plan, ask, several, together
 
 MOVES = "change-job.tube"  # what a server has that can move a job
@@ -227,13 +227,13 @@ def move_by_copy(to: str, jobs: Sequence[JobInfo]) -> Plan[list[Outcome]]:
     bodies = yield from together(
         there, lambda line, job: line.reserve_job(job.id) if job.state == "ready" else line.peek(job.id)
     )
-    taken = [Taken(job, body.result().body) for job, body in bodies if body.error is None]
+    copies = [copy_of(job, body.result().body) for job, body in bodies if body.error is None]
     found += [Outcome(job.id, body.error) for job, body in bodies if body.error is not None]
-    puts = yield from put_copies(to, [Copy.of(each) for each in taken])
-    back = [each.stats for each, put in zip(taken, puts, strict=True) if put.error and each.stats.state == "ready"]
+    puts = list(zip(copies, (yield from put_copies(to, copies)), strict=True))
+    back = [job for job, put in puts if put.error and job.state == "ready"]
     yield from together(back, lambda line, job: line.release(job.id, job.pri))
-    found += [Outcome(each.stats.id, put.error) for each, put in zip(taken, puts, strict=True) if put.error]
-    copied = [each.stats.id for each, put in zip(taken, puts, strict=True) if not put.error]
+    found += [Outcome(job.id, put.error) for job, put in puts if put.error]
+    copied = [job.id for job, put in puts if not put.error]
     for id, gone in (yield from together(copied, lambda line, id: line.delete(id))):
         is_taken = isinstance(gone.error, NotFoundError)
         found.append(Outcome(id, None if is_taken else gone.error, refusal=TWICE if is_taken else ""))
