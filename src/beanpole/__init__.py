@@ -7,12 +7,11 @@ that was written for greenstalk uses is among them, so ``import beanpole as gree
 import importlib
 from typing import TYPE_CHECKING
 
-from beanpole.version import __version__ as __version__
-
 # ruff: noqa: F403, F405 - __all__ says which names these are
 if TYPE_CHECKING:
     from beanpole.client import *
     from beanpole.errors import *
+    from beanpole.version import __version__ as __version__
     from beanpole.worker import *
 
     Error = BeanpoleError
@@ -102,7 +101,7 @@ _GREENSTALK = {
 }
 """What greenstalk calls some of the errors."""
 
-_ELSEWHERE = dict.fromkeys(
+_ELSEWHERE = {"__version__": "version"} | dict.fromkeys(
     ("Bury", "Dead", "JobFunction", "Outcome", "Retry", "Task", "Worker", "current_task", "exponential"), "worker"
 )
 """Which package a name is in, if it is neither an error nor the queue's client."""
@@ -110,7 +109,7 @@ _ELSEWHERE = dict.fromkeys(
 
 def __getattr__(name: str) -> object:
     """Imports what a client needs, when it is asked for."""
-    if name not in __all__:
+    if name not in __all__ and name not in _ELSEWHERE:
         raise AttributeError(f"module 'beanpole' has no attribute {name!r}")
     package = "errors" if name.endswith("Error") else _ELSEWHERE.get(name, "client")
     module = importlib.import_module(f"beanpole.{package}")
