@@ -4,8 +4,8 @@ Read bottom-up: ``protocol.wire`` (bytes), `commands` (the table of commands: wh
 `session` (the used tube and the watch list, which outlive a connection, and what its server has), `extended` (the
 commands that beanstalkd does not know), `plan` (what takes several round trips), `fallback` (what is done without
 them), `batch` (many commands a round trip), `about` (what an error says), `recovery` (what is done when a connection is
-lost), `base` (the options), then the two skins `sync` and `aio`, which only move bytes and wait. `pipeline` and `pool`
-build on them.
+lost), `base` (the options, and how a client connects, runs plans and tries again), then the two skins `sync` and `aio`,
+which only move bytes and wait. `pipeline` and `pool` build on them.
 """
 
 from beanpole.client.address import Address

@@ -19,20 +19,16 @@ from beanpole.client.base import BaseClient, Given, Options, TubeOptions, Tubes
 from beanpole.client.commands import Awaiting
 from beanpole.client.job import Job
 from beanpole.client.pipeline import AsyncPipeline
-from beanpole.client.plan import Broken, Plan, Queue, Shipment, run_call
-from beanpole.client.recovery import Retry, waiting
+from beanpole.client.plan import Plan, Queue, Shipment, run_call
+from beanpole.client.recovery import waiting
 from beanpole.client.session import CANCELLED, ENDING, Using
 from beanpole.errors import (
-    BeanpoleError,
     ConnectionLostError,
     TimedOutError,
-    TooManyTubesError,
-    UnexpectedReplyError,
     UnsupportedError,
 )
 
 if TYPE_CHECKING:
-    from beanpole.client.address import Address
     from beanpole.client.codec import Codec
     from beanpole.protocol.wire import Call
 
@@ -155,14 +151,7 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
             return await self._once(call)
         except ConnectionLostError as error:
             failure = error
-        retry = Retry(self._outage, self._session, call, begun_s, self._repetitions)
-        while True:
-            self._notice_end()
-            await asyncio.sleep(retry.pause_s(failure))
-            try:
-                return await self._once(retry.call())
-            except ConnectionLostError as error:
-                failure = error
+        return await self._run_again(call, failure, begun_s)
 
     async def _once(self, call: "Call[T]") -> T:
         link = self._link
@@ -226,31 +215,14 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
             self._session.check_prefixes(replies[:-1], call.data, used)
             return self._session.finish(call, replies[-1], used)
         except ENDING as error:
-            link.fail(lost_with(error))
+            self._end(link, error)
             raise
 
     async def _run_batch(self, plan: Plan[T], call: "Call[T] | None" = None, *, waits: bool = False) -> T:
-        """Runs a batch, which is never repeated: its results say what is known of each command.
-
-        `call` is what it is the plan of, if it is that of one, and `waits` whether the server may wait.
-        """
+        """Runs a plan, which is that of one call, if there is one; `waits` says whether the server may wait."""
         link = await self._ready(call, waits=waits)
-        broken: ConnectionLostError | UnexpectedReplyError | None = None
         with link.batch(waits=waits):
-            try:
-                while True:
-                    shipment = plan.send(broken)
-                    broken = None
-                    try:
-                        await link.wait(link.send(shipment, in_batch=True))
-                    except Broken as error:
-                        broken = error
-            except StopIteration as end:
-                value: T = end.value
-                return value
-            except ENDING as error:
-                link.fail(lost_with(error))
-                raise
+            return await self._run_plan(link, plan)
 
     def _notice_end(self) -> None:
         link = self._link
@@ -265,60 +237,23 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
         async with self._dialing:
             self._notice_end()
             if self._link is None:
-                if call is not None:
-                    self._session.prepare(call)
-                self._link = await self._dial_until_connected(call)
+                self._link = await self._connect(call)
             return self._link
 
-    async def _dial_until_connected(self, call: "Call[Any] | None") -> Link:
-        pauses = iter(()) if self._is_tried_once(call) else self._backoff.pauses()
-        while True:
-            failures: list[tuple[Address, OSError]] = []
-            for _ in range(len(self._addresses)):
-                try:
-                    link = await self._dial()
-                except OSError as error:
-                    failures.append((self._address, error))
-                    self._addresses.failed(self._address)
-                else:
-                    self._outage.end(self._address)
-                    return link
-            pause_s = next(pauses, None)
-            if pause_s is None:
-                raise self._cannot_connect(failures) from failures[-1][1]
-            await asyncio.sleep(pause_s)
+    _sleep = staticmethod(asyncio.sleep)
+
+    async def _ship(self, link: Link, shipment: Shipment) -> None:
+        await link.wait(link.send(shipment, in_batch=True))
 
     async def _dial(self) -> Link:
-        """One attempt to connect, and to restore the used tube and the watch list."""
-        self._address = address = self._addresses.current
-        loop, given = asyncio.get_running_loop(), self._usable_socket()
+        loop, given, address = asyncio.get_running_loop(), self._usable_socket(), self._address
 
         def link() -> Link:
             return Link(self._session, self._timeout_s)
 
         async with asyncio.timeout(self._connect_timeout_s):
             if given is not None:
-                _, made = await loop.create_connection(link, sock=given)
-            elif address.path:
-                _, made = await loop.create_unix_connection(link, address.path)
-            else:
-                _, made = await loop.create_connection(link, address.host, address.port)
-        try:
-            commands = self._greeting()
-            if commands:
-                shipment = Shipment(b"".join(commands), len(commands))
-                try:
-                    await made.wait(made.send(shipment, in_batch=True))
-                except ConnectionLostError:  # perhaps as one of them was refused
-                    self._session.greeted(commands, shipment.replies)
-                    raise
-                self._session.greeted(commands, shipment.replies)
-        except BaseException as error:
-            made.fail(ConnectionLostError(f"the connection was not set up: {error}"))
-            raise
-        return made
-
-
-def lost_with(error: "UnexpectedReplyError | TooManyTubesError") -> BeanpoleError:
-    """What other calls on the connection are told that an answer to one call has ended."""
-    return error if isinstance(error, UnexpectedReplyError) else ConnectionLostError(f"the server closed it: {error}")
+                return (await loop.create_connection(link, sock=given))[1]
+            if address.path:
+                return (await loop.create_unix_connection(link, address.path))[1]
+            return (await loop.create_connection(link, address.host, address.port))[1]

@@ -1,4 +1,4 @@
-"""What both clients share: their options, stated once, and the commands that go in batches. No I/O."""
+"""What both clients share: their options, the commands that go in batches, and how they connect and try again."""
 
 import contextlib
 import os
@@ -16,10 +16,10 @@ from beanpole.client.commands import Commands, batch_command, command
 from beanpole.client.extended import Extended
 from beanpole.client.extensions import name_bytes
 from beanpole.client.job import Job, job_id
-from beanpole.client.plan import Plan, planned
-from beanpole.client.recovery import Backoff, Outage, is_safe
-from beanpole.client.session import DEFAULT_TUBE, LIST_EXTENSIONS, USED, Session
-from beanpole.errors import ArgumentError, CannotConnectError, ConnectionLostError
+from beanpole.client.plan import Broken, Plan, Shipment, planned
+from beanpole.client.recovery import Backoff, Outage, Retry, is_safe
+from beanpole.client.session import DEFAULT_TUBE, ENDING, LIST_EXTENSIONS, USED, Session
+from beanpole.errors import ArgumentError, BeanpoleError, CannotConnectError, ConnectionLostError, UnexpectedReplyError
 from beanpole.protocol import wire
 from beanpole.protocol.limits import SESSION_NAME_BYTES_MAX
 from beanpole.version import __version__
@@ -38,6 +38,7 @@ KEEPALIVE_EVERY_S = 15  # seconds between two such questions
 KEEPALIVE_PROBES = 4  # questions without an answer after which the connection is lost, whatever waits for a reply
 
 B = TypeVar("B")
+T = TypeVar("T")
 
 Given = OneAddress | Sequence[OneAddress] | Addresses | socket.socket
 """What may be given as an address, or as several."""
@@ -234,24 +235,105 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
         return planned(LIST_EXTENSIONS, partial(batch.features, self._session))
 
     # --- The connection ---
+    #
+    # What both do stands here once, as coroutines over what each does in its own way: `_dial` opens a connection,
+    # `_ship` sends commands and receives their replies, `_sleep` waits, `_once` runs a command. In the blocking client
+    # these are done when they return, in the other they are coroutines, and `_done` returns the result of either.
 
-    def _usable_socket(self) -> socket.socket | None:
-        """The socket that was given instead of an address, or None. Raises OSError when it has been used."""
-        if self._given_socket is not None and self._given_socket.fileno() < 0:
-            raise OSError("the given socket is closed, and there is no address to connect to again")
-        return self._given_socket
+    _link: Any = None
+    _dial: Any
+    _ship: Any
+    _sleep: Any
+    _once: Any
+    _done: Any
+    _notice_end: Any
+    """Forgets a connection that is over."""
 
-    def _greeting(self) -> list[bytes]:
-        """The commands that a new connection begins with.
+    async def _run_again(self, call: "Call[T]", failure: ConnectionLostError, begun_s: float) -> T:
+        """Runs a command again that failed with its connection, where that may be done."""
+        retry = Retry(self._outage, self._session, call, begun_s, self._repetitions)
+        while True:
+            self._notice_end()
+            await self._done(self._sleep(retry.pause_s(failure)))
+            try:
+                value: T = await self._done(self._once(retry.call()))
+            except ConnectionLostError as error:
+                failure = error
+            else:
+                return value
+
+    async def _run_plan(self, link: Any, plan: Plan[T]) -> T:  # noqa: ANN401 - a Link of either
+        """Runs a plan, which is never repeated: its results say what is known of each command."""
+        broken = None
+        try:
+            while True:
+                shipment = plan.send(broken)
+                broken = None
+                try:
+                    await self._done(self._ship(link, shipment))
+                except Broken as error:
+                    broken = error
+        except StopIteration as end:
+            value: T = end.value
+            return value
+        except ENDING as error:
+            self._end(link, error)
+            raise
+
+    async def _connect(self, call: "Call[Any] | None") -> Any:  # noqa: ANN401 - a Link of either
+        """A new connection, for a call if it is one call. Raises CannotConnectError after the last attempt."""
+        if call is not None:
+            self._session.prepare(call)
+        # A call that is made again and again while patience lasts has one attempt each time.
+        is_tried_once = call is not None and self._outage.is_bearable and is_safe(call)
+        pauses = iter(()) if is_tried_once else self._backoff.pauses()
+        while True:
+            failures: list[tuple[Address, OSError]] = []
+            for _ in range(len(self._addresses)):
+                self._address = self._addresses.current
+                try:
+                    link = await self._done(self._dial())
+                    await self._greet(link)
+                except OSError as error:
+                    failures.append((self._address, error))
+                    self._addresses.failed(self._address)
+                else:
+                    self._outage.end(self._address)
+                    return link
+            pause_s = next(pauses, None)
+            if pause_s is None:
+                only = self._name if len(self._addresses) == 1 else ""
+                tried = [f"to {only or address}: {str(error) or type(error).__name__}" for address, error in failures]
+                raise CannotConnectError(f"can't connect {'; '.join(tried)}") from failures[-1][1]
+            await self._done(self._sleep(pause_s))
+
+    async def _greet(self, link: Any) -> None:  # noqa: ANN401 - a Link of either
+        """Restores the used tube and the watch list on a new connection.
 
         A node of a cluster may accept a connection and then find that it can't reach the leader. So where there is
         another address, the connection only counts when something was answered: if need be to a command without effect.
         So it is after a loss, as whatever stands in front of a server that is gone may still accept connections.
         """
-        commands = self._session.greeting()
-        if not commands and (len(self._addresses) > 1 or self._outage.is_on):
-            commands = [wire.command(b"watch", DEFAULT_TUBE)]
-        return commands
+        try:
+            commands = self._session.greeting()
+            if not commands and (len(self._addresses) > 1 or self._outage.is_on):
+                commands = [wire.command(b"watch", DEFAULT_TUBE)]
+            if commands:
+                shipment = Shipment(b"".join(commands), len(commands))
+                try:
+                    await self._done(self._ship(link, shipment))
+                except ConnectionLostError:  # perhaps as one of them was refused
+                    self._session.greeted(commands, shipment.replies)
+                    raise
+                self._session.greeted(commands, shipment.replies)
+        except BaseException as error:
+            link.fail(ConnectionLostError(f"the connection was not set up: {error}"))
+            raise
+
+    def _end(self, link: Any, error: BeanpoleError) -> None:  # noqa: ANN401 - a Link of either
+        """Ends a connection that is no good after the answer to a call; other calls on it are told so."""
+        is_lost = not isinstance(error, UnexpectedReplyError)
+        link.fail(ConnectionLostError(f"the server closed it: {error}") if is_lost else error)
 
     def _lost(self, error: BaseException, *, worked: bool) -> None:
         """The connection broke: the next address is tried first. If it had `worked`, a time without one begins."""
@@ -259,12 +341,8 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
         if worked and isinstance(error, ConnectionLostError):
             self._outage.begin(self._address, error)
 
-    def _is_tried_once(self, call: "Call[Any] | None") -> bool:
-        """Whether there is one attempt to connect for a call, as it is made again and again while patience lasts."""
-        return call is not None and self._outage.is_bearable and is_safe(call)
-
-    def _cannot_connect(self, failures: Sequence[tuple[Address, OSError]]) -> CannotConnectError:
-        """The error after the last attempt, with the failure at each address."""
-        only = self._name if len(self._addresses) == 1 else ""
-        tried = [f"to {only or address}: {str(error) or type(error).__name__}" for address, error in failures]
-        return CannotConnectError(f"can't connect {'; '.join(tried)}")
+    def _usable_socket(self) -> socket.socket | None:
+        """The socket that was given instead of an address, or None. Raises OSError when it has been used."""
+        if self._given_socket is not None and self._given_socket.fileno() < 0:
+            raise OSError("the given socket is closed, and there is no address to connect to again")
+        return self._given_socket

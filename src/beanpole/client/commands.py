@@ -20,7 +20,7 @@ from beanpole.protocol.replies import Word
 from beanpole.protocol.wire import Call, Reply
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from beanpole.client.plan import Plan, Result
 
@@ -36,9 +36,15 @@ FRACTIONS = ("fractions",)  # what a server lists that counts durations with dec
 class Blocking:
     """A class whose commands return their value."""
 
+    async def _done(self, result: T) -> T:
+        return result
+
 
 class Awaiting:
     """A class whose commands are coroutines."""
+
+    async def _done(self, result: "Awaitable[T]") -> T:
+        return await result
 
 
 class Queueing:

@@ -18,8 +18,9 @@ from typing import Any, Generic, Literal, Self, TypeVar
 
 from beanpole.client.address import Address, Addresses
 from beanpole.client.aio import AsyncClient
+from beanpole.client.commands import Awaiting, Blocking
 from beanpole.client.recovery import Backoff
-from beanpole.client.sync import Client
+from beanpole.client.sync import Client, complete
 from beanpole.errors import ArgumentError, BeanpoleError, CannotConnectError, DrainingError, OutOfMemoryError
 
 POOL_IDLE_CLIENTS_MAX = 16  # idle connections to one server that a pool keeps, by default
@@ -123,13 +124,14 @@ class _Pool(ABC, Generic[C]):
                 return self._idle[server].pop()
         return self._make(self._shared[server])
 
-    def _put_back(self, server: int, client: C) -> bool:
-        """Keeps a client for others; False: it has to be closed, as it is not what it was, or not needed."""
+    async def _give_back(self, server: int, client: Any) -> None:  # noqa: ANN401 - one of either kind
+        """Keeps a client for others, or closes it: it is not what it was, or not needed."""
         with self._lock:
-            if self._closed or not client.untouched or len(self._idle[server]) >= self._idle_max:
-                return False
-            self._idle[server].append(client)
-            return True
+            is_kept = not self._closed and client.untouched and len(self._idle[server]) < self._idle_max
+            if is_kept:
+                self._idle[server].append(client)
+        if not is_kept:
+            await self._done(client.close())
 
     def _note(self, server: int, *, answered: bool) -> None:
         with self._lock:
@@ -146,13 +148,47 @@ class _Pool(ABC, Generic[C]):
                 clients.clear()
         return idle
 
-    def _nobody(self, error: CannotConnectError | None, refused: Refused) -> BeanpoleError:
-        """The error when no server is left to try: the last refusal, if there was one."""
-        reason = f"no server of {len(self._addresses)} can be reached; the last: {error}"
-        return next(reversed(refused.values()), None) or CannotConnectError(reason)
+    # As the clients do, see `BaseClient`: what a Pool calls is done when it returns.
+    _done: Any
+    _sleep: Any
+
+    async def _acquire(self, url: str | None, refused: Refused) -> tuple[int, C]:
+        pauses = self._backoff.pauses()
+        error: CannotConnectError | None = None
+        while True:
+            for server in self._order(url, refused):
+                client: Any = self._take(server)
+                try:
+                    await self._done(client.connect())
+                except CannotConnectError as reason:
+                    error = reason
+                    self._note(server, answered=False)
+                else:
+                    self._note(server, answered=True)
+                    return server, client
+            pause_s = next(pauses, None)
+            if pause_s is None:
+                nobody = f"no server of {len(self._addresses)} can be reached; the last: {error}"
+                raise next(reversed(refused.values()), None) or CannotConnectError(nobody)
+            await self._done(self._sleep(pause_s))
+
+    async def _put(self, *args: Any, **kwargs: Any) -> int:  # noqa: ANN401 - as Client.put
+        refused: Refused = {}
+        while True:
+            server, client = await self._acquire(None, refused)
+            try:
+                id: int = await self._done(client.put(*args, **kwargs))
+            except (DrainingError, OutOfMemoryError) as refusal:
+                refused[server] = refusal
+                if len(refused) == len(self._addresses):
+                    raise
+            else:
+                return id
+            finally:
+                await self._give_back(server, client)
 
 
-class Pool(_Pool[Client[Any]]):
+class Pool(_Pool[Client[Any]], Blocking):
     """Clients of several servers for many threads.
 
     `urls` are the addresses of the servers, as a Client takes them; without any there is one server, that of a Client.
@@ -187,8 +223,11 @@ class Pool(_Pool[Client[Any]]):
         Jobs that it still holds at the end of the with block are given to others. Raises CannotConnectError when no
         server can be reached, ArgumentError for a URL that is not in the pool, RuntimeError if the pool is closed.
         """
-        with self._lend(url, {}) as (_, client):
+        server, client = complete(self._acquire(url, {}))
+        try:
             yield client
+        finally:
+            complete(self._give_back(server, client))
 
     def put(self, body: Any, *args: Any, **kwargs: Any) -> int:  # noqa: ANN401 - as Client.put
         """Puts a job as :meth:`Client.put` does, on the next server that takes it. The id is that server's.
@@ -197,46 +236,12 @@ class Pool(_Pool[Client[Any]]):
         it is not known whether the job was put, and tries no other server then; CannotConnectError, DrainingError or
         OutOfMemoryError when no server takes it; and what else :meth:`Client.put` raises.
         """
-        refused: Refused = {}
-        while True:
-            with self._lend(None, refused) as (server, client):
-                try:
-                    return client.put(body, *args, **kwargs)
-                except (DrainingError, OutOfMemoryError) as refusal:
-                    refused[server] = refusal
-                    if len(refused) == len(self._addresses):
-                        raise
+        return complete(self._put(body, *args, **kwargs))
 
-    @contextmanager
-    def _lend(self, url: str | None, refused: Refused) -> Iterator[tuple[int, Client[Any]]]:
-        server, client = self._acquire(url, refused)
-        try:
-            yield server, client
-        finally:
-            if not self._put_back(server, client):
-                client.close()
-
-    def _acquire(self, url: str | None, refused: Refused) -> tuple[int, Client[Any]]:
-        pauses = self._backoff.pauses()
-        error: CannotConnectError | None = None
-        while True:
-            for server in self._order(url, refused):
-                client = self._take(server)
-                try:
-                    client.connect()
-                except CannotConnectError as reason:
-                    error = reason
-                    self._note(server, answered=False)
-                else:
-                    self._note(server, answered=True)
-                    return server, client
-            pause_s = next(pauses, None)
-            if pause_s is None:
-                raise self._nobody(error, refused)
-            time.sleep(pause_s)
+    _sleep = staticmethod(time.sleep)
 
 
-class AsyncPool(_Pool[AsyncClient[Any]]):
+class AsyncPool(_Pool[AsyncClient[Any]], Awaiting):
     """Clients of several servers for many tasks: the arguments and methods of :class:`Pool`, as coroutines."""
 
     def _make(self, address: Addresses) -> AsyncClient[Any]:
@@ -256,45 +261,14 @@ class AsyncPool(_Pool[AsyncClient[Any]]):
     @asynccontextmanager
     async def client(self, url: str | None = None) -> AsyncIterator[AsyncClient[Any]]:
         """Does what :meth:`Pool.client` does."""
-        async with self._lend(url, {}) as (_, client):
+        server, client = await self._acquire(url, {})
+        try:
             yield client
+        finally:
+            await self._give_back(server, client)
 
     async def put(self, body: Any, *args: Any, **kwargs: Any) -> int:  # noqa: ANN401 - as AsyncClient.put
         """Does what :meth:`Pool.put` does."""
-        refused: Refused = {}
-        while True:
-            async with self._lend(None, refused) as (server, client):
-                try:
-                    return await client.put(body, *args, **kwargs)
-                except (DrainingError, OutOfMemoryError) as refusal:
-                    refused[server] = refusal
-                    if len(refused) == len(self._addresses):
-                        raise
+        return await self._put(body, *args, **kwargs)
 
-    @asynccontextmanager
-    async def _lend(self, url: str | None, refused: Refused) -> AsyncIterator[tuple[int, AsyncClient[Any]]]:
-        server, client = await self._acquire(url, refused)
-        try:
-            yield server, client
-        finally:
-            if not self._put_back(server, client):
-                await client.close()
-
-    async def _acquire(self, url: str | None, refused: Refused) -> tuple[int, AsyncClient[Any]]:
-        pauses = self._backoff.pauses()
-        error: CannotConnectError | None = None
-        while True:
-            for server in self._order(url, refused):
-                client = self._take(server)
-                try:
-                    await client.connect()
-                except CannotConnectError as reason:
-                    error = reason
-                    self._note(server, answered=False)
-                else:
-                    self._note(server, answered=True)
-                    return server, client
-            pause_s = next(pauses, None)
-            if pause_s is None:
-                raise self._nobody(error, refused)
-            await asyncio.sleep(pause_s)
+    _sleep = staticmethod(asyncio.sleep)

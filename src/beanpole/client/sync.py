@@ -13,7 +13,7 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
@@ -22,17 +22,15 @@ from beanpole.client.base import BaseClient, Given, Options, TubeOptions, Tubes,
 from beanpole.client.commands import Blocking
 from beanpole.client.job import Job
 from beanpole.client.pipeline import Pipeline
-from beanpole.client.plan import Broken, Plan, Queue, run_call
-from beanpole.client.recovery import Retry
+from beanpole.client.plan import Plan, Queue, Shipment, run_call
 from beanpole.client.roundtrip import LATE, WHOLE, is_over, round_trip
 from beanpole.client.session import DEFAULT_TUBE, ENDING, Using
-from beanpole.errors import ConnectionLostError, NoReplyError, TimedOutError, UnexpectedReplyError
+from beanpole.errors import BeanpoleError, ConnectionLostError, NoReplyError, TimedOutError, UnexpectedReplyError
 from beanpole.limits import CLIENT_RECEIVE_BYTES as RECEIVE_BYTES
 from beanpole.protocol import wire
 from beanpole.protocol.wire import Call, Reply, ReplyReader
 
 if TYPE_CHECKING:
-    from beanpole.client.address import Address
     from beanpole.client.codec import Codec
 
 SEND_AT_ONCE_BYTES = 16_384
@@ -67,6 +65,10 @@ class Link:
     def is_over(self) -> bool:
         """Whether the server has closed the connection, or sent something without being asked."""
         return is_over(self._fd)
+
+    def fail(self, _: BaseException) -> None:
+        """Closes the connection, which is no good."""
+        self._socket.close()
 
     def close(self) -> None:
         self._socket.close()
@@ -162,6 +164,16 @@ class Link:
                     view = view[self._socket.send(view, socket.MSG_DONTWAIT) :]
         finally:
             self._poll.modify(self._socket, select.POLLIN)
+
+
+def complete(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Runs a coroutine of the base class: nothing in it waits, as what this client does is done when it returns."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+    raise AssertionError("the blocking client waits for a loop")
 
 
 class Client(BaseClient[B], Blocking, Generic[B]):
@@ -304,13 +316,7 @@ class Client(BaseClient[B], Blocking, Generic[B]):
             return self._once(call)
         except ConnectionLostError as error:
             failure = error
-        retry = Retry(self._outage, self._session, call, begun_s, self._repetitions)
-        while True:
-            time.sleep(retry.pause_s(failure))
-            try:
-                return self._once(retry.call())
-            except ConnectionLostError as error:
-                failure = error
+        return complete(self._run_again(call, failure, begun_s))
 
     def _once(self, call: "Call[T]") -> T:
         if call.needs:
@@ -341,74 +347,35 @@ class Client(BaseClient[B], Blocking, Generic[B]):
             raise
 
     def _run_batch(self, plan: Plan[T], call: "Call[T] | None" = None) -> T:
-        """Runs a batch, which is never repeated: its results say what is known of each command.
-
-        `call` is what it is the plan of, if it is that of one.
-        """
-        link = self._connected(call)
-        try:
-            shipment = next(plan)
-            while True:
-                try:
-                    link.exchange(shipment.data, shipment.count, shipment.wait_s, shipment.replies)
-                except Broken as error:
-                    self._break(error)
-                    shipment = plan.send(error)
-                except BaseException as error:
-                    self._break(error)
-                    raise
-                else:
-                    shipment = plan.send(None)
-        except StopIteration as end:
-            value: T = end.value
-            return value
-        except ENDING as error:
-            self._break(error)
-            raise
+        """Runs a plan, which is that of one call, if there is one."""
+        return complete(self._run_plan(self._connected(call), plan))
 
     def _connected(self, call: "Call[Any] | None" = None) -> Link:
         """The connection; a new one if there is none, or it is over. `call` is what it is for, if it is one call."""
-        if self._link is not None:
-            if not self._link.is_over():
-                return self._link
+        self._notice_end()
+        if self._link is None:
+            self._link = complete(self._connect(call))
+        return self._link
+
+    def _notice_end(self) -> None:
+        if self._link is not None and self._link.is_over():
             self._break(ConnectionLostError("the server closed it"))
-        if call is not None:
-            self._session.prepare(call)
-        pauses = iter(()) if self._is_tried_once(call) else self._backoff.pauses()
-        while True:
-            failures: list[tuple[Address, OSError]] = []
-            for _ in range(len(self._addresses)):
-                try:
-                    self._link = self._dial()
-                except OSError as error:
-                    failures.append((self._address, error))
-                    self._addresses.failed(self._address)
-                else:
-                    self._outage.end(self._address)
-                    return self._link
-            pause_s = next(pauses, None)
-            if pause_s is None:
-                raise self._cannot_connect(failures) from failures[-1][1]
-            time.sleep(pause_s)
+
+    _sleep = staticmethod(time.sleep)
+
+    def _ship(self, link: Link, shipment: Shipment) -> None:
+        try:
+            link.exchange(shipment.data, shipment.count, shipment.wait_s, shipment.replies)
+        except BaseException as error:
+            if link is self._link:  # else it is not set up yet
+                self._break(error)
+            raise
+
+    def _end(self, _: Link, error: BeanpoleError) -> None:
+        self._break(error)
 
     def _dial(self) -> Link:
-        """One attempt to connect, and to restore the used tube and the watch list."""
-        self._address = self._addresses.current
-        link = Link(self._socket(), self._timeout_s)
-        try:
-            commands = self._greeting()
-            if commands:
-                replies: list[Reply] = []
-                try:
-                    link.exchange(b"".join(commands), len(commands), 0, replies)
-                except ConnectionLostError:  # perhaps as one of them was refused
-                    self._session.greeted(commands, replies)
-                    raise
-                self._session.greeted(commands, replies)
-        except BaseException:
-            link.close()
-            raise
-        return link
+        return Link(self._socket(), self._timeout_s)
 
     def _socket(self) -> socket.socket:
         """A connected socket. Raises OSError."""
