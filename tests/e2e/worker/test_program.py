@@ -3,7 +3,6 @@
 import contextlib
 import random
 import signal
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from beanpole import Client, ConnectionLostError
-from tests import forks
-from tests.e2e.process import environment, serving, wait_until
+from tests.e2e.process import serving, wait_until
 from tests.e2e.worker.handlers import is_alive
 from tests.e2e.worker.program import MODULE, program
-from tests.servers import HOST, START_TIMEOUT_S, STOP_TIMEOUT_S, Server, beanstalkd_server, kept_port
+from tests.servers import HOST, START_TIMEOUT_S, Server, beanstalkd_server, kept_port
 
 TUBES = ("loop", "thread", "process")
 
@@ -217,31 +215,6 @@ def is_empty(port: int) -> bool:
 
 
 # --- The command line -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("target", "code", "sentence"),
-    [
-        ("handlers", 5, "MODULE:WORKER is meant, for example tasks:worker"),
-        ("handlers.py:worker", 5, "for example tasks:worker, not 'handlers.py:worker'"),
-        ("nothing:worker", 5, "there is no module 'nothing'"),
-        ("handlers:wroker", 5, "handlers has no 'wroker'; its workers are worker"),
-        ("handlers:note", 5, "handlers:note is no beanpole.Worker, but of type function"),
-        ("empty:worker", 5, "the worker has no handler"),
-        ("broken:worker", 1, "broken can't be imported, see above"),
-    ],
-)
-def test_what_is_no_worker_is_one_clear_error(tmp_path: Path, target: str, code: int, sentence: str) -> None:
-    (tmp_path / "handlers.py").write_text(MODULE)
-    (tmp_path / "empty.py").write_text("from beanpole import Worker\nworker = Worker()\n")
-    (tmp_path / "broken.py").write_text("import a_module_that_is_not_there\n")
-    command = [sys.executable, "-m", "beanpole", "worker", target]
-    done = forks.run(
-        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=STOP_TIMEOUT_S, check=False
-    )
-    assert done.returncode == code
-    assert sentence in done.stderr.splitlines()[-1]
-    assert ("Traceback" in done.stderr) == (code == 1)
 
 
 def save(file: Path, text: str) -> None:

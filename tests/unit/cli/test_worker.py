@@ -1,7 +1,11 @@
-"""Where the processes of a worker serve their metrics, and the flags that ``--reload`` passes on."""
+"""What is no worker, where its processes serve their metrics, and the flags that ``--reload`` passes on."""
+
+import sys
+from pathlib import Path
 
 import pytest
 
+from beanpole.cli import main
 from beanpole.cli.worker import address_of, flags_of
 
 
@@ -24,3 +28,38 @@ def test_the_address_of_the_metrics_of_each_process(given: str, first: str, thir
 def test_flags_are_passed_on() -> None:
     given = {"log_format": "json", "url": "unix:/a", "grace": 0.5, "concurrency": None, "verbose": True, "x": False}
     assert flags_of(given) == ["--log-format", "json", "--url", "unix:/a", "--grace", "0.5", "--verbose"]
+
+
+@pytest.mark.parametrize(
+    ("target", "code", "sentence"),
+    [
+        ("handlers", 5, "MODULE:WORKER is meant, for example tasks:worker"),
+        ("handlers.py:worker", 5, "for example tasks:worker, not 'handlers.py:worker'"),
+        ("nothing:worker", 5, "there is no module 'nothing'"),
+        ("handlers:wroker", 5, "handlers has no 'wroker'; its workers are worker"),
+        ("handlers:note", 5, "handlers:note is no beanpole.Worker, but of type function"),
+        ("empty:worker", 5, "the worker has no handler"),
+        ("broken:worker", 1, "broken can't be imported, see above"),
+    ],
+)
+def test_what_is_no_worker_is_one_clear_error(  # noqa: PLR0917 - a row of the table
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    target: str,
+    code: int,
+    sentence: str,
+) -> None:
+    for name, text in {
+        "handlers": "from beanpole import Worker\nworker = Worker()\ndef note():\n    pass\n",
+        "empty": "from beanpole import Worker\nworker = Worker()\n",
+        "broken": "import a_module_that_is_not_there\n",
+    }.items():
+        (tmp_path / f"{name}.py").write_text(text)
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    assert main.main(["worker", target]) == code
+    error = capsys.readouterr().err
+    assert sentence in error.splitlines()[-1]
+    assert ("Traceback" in error) == (code == 1)

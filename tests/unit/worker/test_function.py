@@ -15,8 +15,8 @@ from beanpole import ArgumentError, CannotConnectError, JobFunction, JsonCodec, 
 from beanpole.client import Address
 from beanpole.testing import FakeServer
 from tests.e2e.process import wait_until
-from tests.e2e.worker.functions import calls, fetch, put_shout, send, shout, worker, write
 from tests.servers import REPLY_TIMEOUT_S
+from tests.unit.worker.functions import calls, fetch, put_shout, send, shout, worker, write
 
 
 @pytest.fixture
