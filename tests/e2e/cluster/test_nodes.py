@@ -69,25 +69,14 @@ def test_a_node_warns_of_what_is_unsafe(cluster: Cluster) -> None:
         assert "secret" not in node.messages
 
 
-def test_jobs_outlive_the_leader(cluster: Cluster) -> None:
-    cluster.init()
-    with cluster.node("a") as a, cluster.node("b") as b:
-        with b.connect() as client:
-            client.ask(b"put 0 0 60 1\r\nx\r\n", b"INSERTED 1\r\n")
-            a.signal(signal.SIGKILL)
-            assert client.rest() == b""
-        cluster.wait_leader("b")
-        ask(b, (b"reserve-with-timeout 1\r\n", b"RESERVED 1 1\r\nx\r\n"), (b"delete 1\r\n", b"DELETED\r\n"))
-
-
-def test_a_fail_over_closes_each_client_once(cluster: Cluster) -> None:
+def test_a_fail_over_keeps_jobs_and_closes_each_client_once(cluster: Cluster) -> None:
     """Those that come back at once wait, at the node that will lead and at the one that will not."""
     cluster.init()
     with cluster.node("a") as a, cluster.node("b") as b, cluster.node("c") as c:
         cluster.wait_alive("a", "b", "c")
         with a.connect() as of_leader, b.connect() as of_follower:
-            for each in (of_leader, of_follower):
-                each.ask(b"list-tube-used\r\n", b"USING default\r\n")
+            for id, each in enumerate((of_leader, of_follower), 1):
+                each.ask(b"put 0 0 60 1\r\nx\r\n", b"INSERTED %d\r\n" % id)
             a.signal(signal.SIGKILL)
             for each in (of_leader, of_follower):
                 assert each.rest() == b""
@@ -96,7 +85,8 @@ def test_a_fail_over_closes_each_client_once(cluster: Cluster) -> None:
             for each in clients:
                 each.send(b"put 0 0 60 1\r\nx\r\nquit\r\n")
             ids = sorted(int(each.rest().split()[1]) for each in clients)
-            assert ids == list(range(1, 21))
+            assert ids == list(range(3, 23))
+        ask(b, (b"reserve-with-timeout 1\r\n", b"RESERVED 1 1\r\nx\r\n"), (b"delete 1\r\n", b"DELETED\r\n"))
 
 
 def test_rows_are_compressed(cluster: Cluster) -> None:
@@ -111,18 +101,6 @@ def test_rows_are_compressed(cluster: Cluster) -> None:
         )
         assert cluster.count("log_1", "length(data) > 50000 and pg_column_compression(data) = 'lz4'") == 1
         assert cluster.count("log_1", "length(data) > 50000 and pg_column_size(data) > 5000") == 0
-
-
-def test_sigterm_hands_over(cluster: Cluster) -> None:
-    cluster.init()
-    with cluster.node("a") as a, cluster.node("b") as b:
-        cluster.wait_alive("a", "b")
-        a.signal(signal.SIGTERM)
-        assert a.wait_exit() == 0
-        cluster.wait_leader("b")
-        assert cluster.count("log_1", f"kind = {HANDOVER}") == 1
-        assert "no node that is alive leads" not in b.messages
-        wait_until(lambda: roles(cluster) == {"a": "stopped", "b": "leader"}, "both say what they are")
 
 
 def put_until_closed(process: Process) -> None:
@@ -142,14 +120,17 @@ def put_until_closed(process: Process) -> None:
 
 def test_sigterm_hands_over_though_a_client_never_stops(cluster: Cluster) -> None:
     cluster.init(5000)
-    with cluster.node("a") as a, cluster.node("b"), ThreadPoolExecutor() as threads:
+    with cluster.node("a") as a, cluster.node("b") as b, ThreadPoolExecutor() as threads:
         cluster.wait_alive("a", "b")
         client = threads.submit(put_until_closed, a)
         wait_until(lambda: a.statistic("current-jobs-ready") > 20_000, "it is busy")
         a.signal(signal.SIGTERM)
         assert a.wait_exit() == 0
         client.result()
+        cluster.wait_leader("b")
         assert cluster.count("log_1", f"kind = {HANDOVER}") == 1
+        assert "no node that is alive leads" not in b.messages
+        wait_until(lambda: roles(cluster) == {"a": "stopped", "b": "leader"}, "both say what they are")
 
 
 def test_sigterm_of_the_only_node_waits_for_nobody(cluster: Cluster) -> None:
