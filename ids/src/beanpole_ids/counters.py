@@ -70,7 +70,6 @@ class Counters:
         self.audit: Callable[[list[Update]], None] | None = None
         """Called with what has become durable; None: nobody wants to know."""
 
-        self.on_unload: Callable[[Counter], None] = lambda _: None  # called for each counter that leaves memory
         self.loaded: dict[Key, Counter] = {}
         self.unloaded: dict[str, tuple[int, int]] = {}
         """Requests and numbers of counters that were unloaded, by rule; see `Counter.answered_count`."""
@@ -340,7 +339,6 @@ class Counters:
             rule = counter.key.rule.decode()
             answered, given = self.unloaded.get(rule, (0, 0))
             self.unloaded[rule] = answered + counter.answered_count, given + counter.given_count
-            self.on_unload(counter)
         rests = [(each, mark) for each in counters if (mark := each.final_mark()) is not None]
         if rests:
             await self.store.give_back([(counter.key, mark) for counter, mark in rests])
@@ -403,8 +401,6 @@ class Counters:
 
     def abandon(self, error: DatabaseLostError) -> None:
         """Give nothing more: what is reserved may be reserved again. `run` ends."""
-        for counter in self.loaded.values():
-            self.on_unload(counter)
         self.loaded.clear()
         self._failure, self._retry_at_s = error, math.inf
         self.begin_stop()

@@ -22,8 +22,6 @@ cdef class Fast:
     cdef dict forms                      # `dict[bytes, Form]` by rule
     cdef int64_t epoch                   # counts what was forgotten; a form of before is not used
     cdef dict loaded                     # `dict[Key, Counter]`: those of the service
-    cdef dict shared                     # `dict[bytes, dict[bytes, Hand]]` of rules whose applications share a counter
-    cdef readonly Py_ssize_t shared_count  # applications in it
     cdef char *room                      # for an answer that becomes bytes, `limits.REPLY_BYTES_MAX` of them
     cdef Py_ssize_t serve(
         self, const char *data, Py_ssize_t size, char *out, double now_s, double monotonic_s, Origin origin

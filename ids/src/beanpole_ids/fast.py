@@ -29,7 +29,6 @@ from beanpole_ids.window import name_of
 
 REQUEST_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.REQUEST_BYTES_MAX)
 REPLY_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.REPLY_BYTES_MAX)
-NAMES_MAX = cython.declare(cython.Py_ssize_t, limits.COUNTERS_MAX)
 UNPROVEN_FACTOR = cython.declare(cython.Py_ssize_t, limits.UNPROVEN_FACTOR)
 
 PAIRS_TEXT = "".join(f"{each:02}" for each in range(100)).encode()
@@ -211,30 +210,10 @@ class Fast:
             form = self.forms[name] = Form(rule, self.epoch, self.allowance(rule.name))
         return form
 
-    def learn(self, form: Form, app: bytes, hand: Hand) -> None:
-        """Serve a rule and an application from now on, with this counter, which is loaded."""
-        if form.rule.shared:
-            names: dict = self.shared.setdefault(hand.key.rule, {})
-            if app not in names or hand.form is not form:
-                if self.shared_count >= NAMES_MAX:
-                    self.forget()
-                    return
-                self.shared_count += app not in names
-                names[app] = hand
-        hand.form = form
-
     def forget(self) -> None:
         """Forget all rules and applications: what has been answered so far need not be so again."""
         self.epoch += 1
         self.forms = {}
-        self.shared = {}
-        self.shared_count = 0
-
-    def drop(self, hand: Hand) -> None:
-        """Forget who shares a counter, which has been unloaded."""
-        names: dict = self.shared.pop(hand.key.rule, None)
-        if names is not None:
-            self.shared_count -= len(names)
 
     # --- A request ----------------------------------------------------------------------------------------------------
 
@@ -272,12 +251,21 @@ class Fast:
         """Do what `serve` does, for a request that has been read."""
         rule: bytes = text_of(asked.rule)
         app: bytes = text_of(asked.app)
-        names: dict = self.shared.get(rule) if self.shared else None
-        found: object = self.loaded.get((rule, app)) if names is None else names.get(app)
+        found: object = self.loaded.get((rule, app))
+        is_unnamed: cython.bint = found is None
+        if is_unnamed:  # all applications may share a counter, which has no name
+            found = self.loaded.get((rule, b""))
+            if found is None:
+                return 0
         hand: Hand = cython.cast(Hand, found, typecheck=True)
-        if hand is None or hand.form is None:
+        if hand.form is None:
             return 0
         form: Form = cython.cast(Form, hand.form, typecheck=True)
+        if form.is_shared:
+            if not form.takes(app):
+                return 0
+        elif is_unnamed:
+            return 0
         if form.epoch != self.epoch or (self.waiting and hand.key in self.waiting):
             return 0
         if form.needs_proof and not is_proven:
@@ -335,7 +323,7 @@ class Fast:
             now_s: cython.double = clock() if hand is not None or form.allowance is not None else 0.0
             size = self.give(cython.address(asked), hand, form, name, size_max, self.room, now_s, monotonic_s)
             if size:
-                self.learn(form, app, hand)
+                hand.form = form  # from now on, `serve` knows it
         return PyBytes_FromStringAndSize(self.room, size) if size else None
 
     def repeat(self, asked, name, size_max, out, monotonic_s):

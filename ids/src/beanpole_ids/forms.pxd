@@ -33,6 +33,8 @@ cdef class Form:
     cdef Allowance allowance             # what the limits say of it; None: none is about it
     cdef bint needs_proof                # whether an address that may be forged gets none, see `needs_proof`
     cdef int64_t epoch                   # see `Fast.epoch`
+    cdef bint is_shared                  # whether all applications share one counter
+    cdef object apps                     # `frozenset[bytes]` those that get numbers; None: all
     cdef bint is_plain                   # whether C writes the numbers
     cdef bint is_timed                   # whether each request moves the counter with the clock
     cdef bint is_lua                     # whether another process makes its texts
@@ -44,6 +46,7 @@ cdef class Form:
     cdef bytes neck
     cdef bytes body
     cdef bytes tail
+    cdef bint takes(self, bytes app) except -1
     cdef int prepare(self, int64_t time_s) except -1
     cdef Py_ssize_t size_of(self, Py_ssize_t salt_size) noexcept
     cdef Py_ssize_t size_behind(self, Py_ssize_t salt_size) noexcept

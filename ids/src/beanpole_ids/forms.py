@@ -14,6 +14,7 @@ from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.string import memcpy
 
+from beanpole_ids import limits
 from beanpole_ids.errors import NeedTextsError
 from beanpole_ids.original import wire
 from beanpole_ids.tallies import Allowance, needs_proof
@@ -24,6 +25,9 @@ def put(out, text):
     size: cython.Py_ssize_t = PyBytes_GET_SIZE(text)
     memcpy(out, PyBytes_AS_STRING(text), size)
     return out + size
+
+
+NAME_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.NAME_BYTES_MAX)
 
 
 @cython.cfunc
@@ -111,12 +115,25 @@ class Form:
         self.rule = rule
         self.allowance = allowance
         self.needs_proof = needs_proof(allowance, is_shared=rule.shared)
+        self.is_shared = rule.shared
+        self.apps = None if rule.apps is None else frozenset(each.encode() for each in rule.apps)
         self.epoch = epoch
         self.is_plain = rule.plain is not None
         self.is_timed = rule.counting.layout_kind != ""
         self.is_lua = rule.lua is not None
         self.time_s = -1
         self.width = rule.plain.width if self.is_plain else 0
+
+    def takes(self, app):
+        """Whether an application may have numbers: see `request.Reader`."""
+        size: cython.Py_ssize_t = PyBytes_GET_SIZE(app)
+        text: cython.p_char = PyBytes_AS_STRING(app)
+        i: cython.Py_ssize_t
+        for i in range(size):
+            byte: cython.uchar = text[i]
+            if byte <= 0x23 or 0x25 <= byte <= 0x27 or byte == 0x3C or byte == 0x3E:
+                return False
+        return size <= NAME_BYTES_MAX and (self.apps is None or app in self.apps)
 
     # --- Templates ----------------------------------------------------------------------------------------------------
 

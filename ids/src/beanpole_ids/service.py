@@ -93,8 +93,6 @@ class Service:
         )
         """Serves simple requests for what `attempt` has answered once."""
 
-        self.counters.on_unload = self.fast.drop
-
         self.refused: dict[tuple[str, int], int] = {}
         """Requests without a number, by rule (an unknown one is empty) and code. Those with one: see `Counter`."""
 

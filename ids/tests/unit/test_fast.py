@@ -15,7 +15,6 @@ from beanpole_ids import limits
 from beanpole_ids.config import load
 from beanpole_ids.original import wire
 from beanpole_ids.rules.config import Config
-from beanpole_ids.rules.sequence import Key
 from tests.unit.test_service import NOBODY, World, in_a_world, play, settle
 
 RULES = r"""
@@ -422,20 +421,27 @@ async def test_a_counter_that_is_unloaded_gives_nothing_more(world: World) -> No
     assert (await world.ask())["data"].endswith("0002")
 
 
-def test_a_counter_that_all_share_is_forgotten_for_all(tmp_path: Path, config: Config) -> None:
-    async def story(world: World) -> None:
-        for app in ("a", "b", "c"):
-            await world.ask(rule_name="flake", app_name=app)
-            assert answer(world, request("flake", app_name=app)) is not None
-        await world.ask()
-        assert world.service.fast.shared_count == 3
-        counters = world.service.counters
-        world.service.fast.drop(counters.loaded[Key(b"flake", b"")])
-        assert world.service.fast.shared_count == 0
-        assert answer(world, request("flake", app_name="b")) is None
-        assert answer(world, request()) is not None
+def test_a_counter_that_all_share_is_for_those_whom_the_rule_takes(tmp_path: Path) -> None:
+    """A name that nobody has used is served in C, too, unless the rule or the service refuses it."""
+    rule = '[[rule]]\nname = "{}"\nkind = "snowflake"\n'
+    bound = rule.format("bound") + 'apps = ["a", "\u00e9"]\n'
+    (tmp_path / "flakes.toml").write_text("offset = 0\n" + rule.format("flake") + bound)
 
-    play(tmp_path, story, config)
+    async def story(pair: Both) -> None:
+        for name in ("flake", "bound"):
+            await pair.send(request(name))
+        known = pair.in_c
+        for app in ("new", "\u00e9", "$(*;=?@", "A" * 255, ""):
+            await pair.send(request("flake", app_name=app))
+        assert pair.in_c == known + 5
+        for app in ("a b", "#", "%", "&", "'", "<", ">", "\x7f" * 256):
+            assert b'"code":-1' in (await pair.send(request("flake", app_name=app)) or b"")
+        await pair.send(request("bound", app_name="\u00e9"))
+        for app in ("b", ""):
+            assert b'"code":-1' in (await pair.send(request("bound", app_name=app)) or b"")
+        assert pair.in_c == known + 6
+
+    both(load(tmp_path / "flakes.toml"), story)
 
 
 @in_a_world
