@@ -17,6 +17,7 @@ from beanpole.observe.top import (
     Pause,
     Simple,
     Top,
+    keys,
 )
 from beanpole.observe.top_sampler import CommandRates
 from tests.unit.observe.made import job, row, top_sample
@@ -256,3 +257,28 @@ def test_rates_are_kept_for_a_while_and_forgotten_with_the_server() -> None:
     restarted = top_sample()
     top.show(type(restarted)(0, restarted.server, None, {}, 0))
     assert not top.history
+
+
+# --- What terminals send ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "names"),
+    [
+        (b"q", ["q"]),
+        (b"\x1b[A", ["up"]),
+        (b"\x1bOB", ["down"]),
+        (b"\x1b[5~\x1b[6~", ["page up", "page down"]),
+        (b"\x1b", ["escape"]),
+        (b"\x1b/x", ["escape", "/", "x"]),
+        (b"12\x7f\r", ["1", "2", "backspace", "enter"]),
+        (b"\x03\x1a\x0c", ["control-c", "control-z", "control-l"]),
+        (b"\x1b[200~", []),
+        (b"\x01\x00", []),
+        ("ü€".encode(), ["ü", "€"]),
+        (b"\xff\xfe", []),
+        (b"", []),
+    ],
+)
+def test_keys(data: bytes, names: list[str]) -> None:
+    assert keys(data) == names
