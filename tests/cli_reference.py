@@ -36,7 +36,6 @@ def commands(command: click.Command, path: str, parent: click.Context | None = N
 
 
 def section(context: click.Context) -> str:
-    """Return what the page says of a command."""
     command = context.command
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     records = [each.get_help_record(context) for each in command.get_params(context) if "--help" not in each.opts]
@@ -51,7 +50,6 @@ def section(context: click.Context) -> str:
 
 
 def block(text: str) -> str:
-    """Return a text that is not to be wrapped."""
     return f"```text\n{text.rstrip()}\n```"
 
 
@@ -66,7 +64,6 @@ def code(text: str) -> str:
 
 
 def table(head: tuple[str, str], rows: Iterable[tuple[str, str]]) -> str:
-    """Return a table of two columns."""
     return "\n".join(f"| {left} | {right} |" for left, right in (head, ("---", "---"), *rows))
 
 
@@ -95,7 +92,6 @@ def paragraphs(text: str) -> str:
 
 
 def overview() -> str:
-    """Return all verbs by group, each a link to its section."""
     rows = [(group, ", ".join(f"[`{name}`](#beanpole-{name})" for name in verbs)) for group, verbs in GROUPS.items()]
     return table(("About", "Verbs"), rows) + "\n"
 

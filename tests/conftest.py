@@ -26,7 +26,6 @@ hypothesis.settings.load_profile("any machine")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option for the tests that take long."""
     parser.addoption("--long", action="store_true", help="run the tests with the mark `long`, too")
 
 
@@ -52,21 +51,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture
 def beanpole() -> Iterator[Server]:
-    """A Beanpole server of the test's own."""
     with beanpole_server() as server:
         yield server
 
 
 @pytest.fixture
 def beanstalkd() -> Iterator[Server]:
-    """A beanstalkd server of the test's own."""
     with beanstalkd_server() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def database_servers() -> Iterator[DatabaseServers]:
-    """The database servers of all tests of this process."""
     servers = DatabaseServers()
     yield servers
     servers.stop()

@@ -33,7 +33,6 @@ def pages() -> Iterator[tuple[str, str]]:
 
 
 def page_name(context: click.Context) -> str:
-    """Return the name of the page of a command: beanpole-cluster-status for `beanpole cluster status`."""
     return context.command_path.replace(" ", "-")
 
 
@@ -55,7 +54,6 @@ def page(context: click.Context) -> str:
 
 
 def usage(context: click.Context) -> list[str]:
-    """Return what follows the name of a command."""
     return context.command.collect_usage_pieces(context)
 
 
@@ -82,7 +80,6 @@ def description(text: str) -> str:
 
 
 def literal(text: str) -> str:
-    """Return lines that are not to be wrapped."""
     return f".PP\n.nf\n{escape(text.rstrip())}\n.fi"
 
 
@@ -106,7 +103,6 @@ def subcommands(group: click.Group, context: click.Context) -> Iterator[str]:
 
 
 def options(context: click.Context) -> Iterator[str]:
-    """Return the options of a command."""
     for each in context.command.params:
         record = each.get_help_record(context)
         if record is not None and record[1]:
@@ -115,7 +111,6 @@ def options(context: click.Context) -> Iterator[str]:
 
 
 def environment(context: click.Context) -> Iterator[str]:
-    """Return the variables that a command reads."""
     for each in context.command.params:
         if isinstance(each, click.Option) and isinstance(each.envvar, str):
             yield entry(each.envvar, f"the same as {each.opts[-1]}")
@@ -138,7 +133,6 @@ def epilog(text: str) -> Iterator[str]:
 
 
 def see_also(context: click.Context) -> Iterator[str]:
-    """Return the page above a command's."""
     if context.parent is not None:
         yield f".SH SEE ALSO\n.BR {escape(page_name(context.parent))} (1)"
 

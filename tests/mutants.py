@@ -141,7 +141,6 @@ def mutants(root: Path) -> Iterator[Mutant]:
 
 
 def in_statement(group: str, path: Path, lines: list[str], statement: ast.stmt) -> Iterator[Mutant]:
-    """Yield the mistakes that can be made in a statement."""
     if isinstance(statement, ast.Assert | ast.AnnAssign | ast.Raise | ast.FunctionDef | ast.ClassDef):
         return
     for node in ast.walk(statement):
@@ -249,7 +248,6 @@ class Copy:
 
 
 def say(line: str) -> None:
-    """Write a line, now."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 

@@ -43,7 +43,6 @@ def blocks(language: str) -> list[str]:
 
 
 def page(name: str) -> str:
-    """A page of the documentation."""
     return (ROOT / "docs" / name).read_text()
 
 

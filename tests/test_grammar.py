@@ -34,7 +34,6 @@ def test_every_extension_and_option_is_there() -> None:
 
 
 def pattern_of(verb: str) -> bytes:
-    """A command as a regular expression."""
     return GRAMMAR.pattern(verb).replace("\\", "").encode("latin-1")
 
 
@@ -60,7 +59,6 @@ def test_the_decoder_reads_what_the_grammar_says(verb: str) -> None:
 
 
 def verb_of(line: bytes) -> Verb:
-    """What the decoder takes a line for."""
     decoder = Decoder(len(BODY))
     decoder.receive(line + b"\r\n")
     command = decoder.next_command()

@@ -85,7 +85,6 @@ def tracked(*suffixes: str) -> list[Path]:
 
 
 def sources(*suffixes: str) -> list[Path]:
-    """The sources of both distributions."""
     return [path for path in tracked(*suffixes) if path.as_posix().startswith(("src/", "ids/src/"))]
 
 
@@ -97,7 +96,6 @@ def tree(text: str) -> ast.Module:
 
 @functools.lru_cache(maxsize=1)
 def nodes(text: str) -> list[ast.AST]:
-    """All that it consists of."""
     return list(ast.walk(tree(text)))
 
 

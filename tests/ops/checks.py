@@ -217,12 +217,10 @@ def log(run: Run, values: Values) -> None:
 
 
 def uptime(run: Run, values: Values) -> None:
-    """The uptime of the last sample."""
     assert run.stats.uptime - 10 <= by("server", values)[SERVER] <= run.stats.uptime
 
 
 def versions(run: Run, values: Values) -> None:
-    """What the server is."""
     assert by("server,program,version", values)[f"{SERVER},beanpole,{run.stats['beanpole-version']}"] == 1
 
 

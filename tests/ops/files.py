@@ -13,7 +13,6 @@ OPS = ROOT / "ops"
 
 
 def board() -> dict[str, Any]:
-    """The Grafana board."""
     found: dict[str, Any] = json.loads((OPS / "grafana/beanpole.json").read_text())
     return found
 
@@ -24,20 +23,12 @@ def panels() -> list[dict[str, Any]]:
 
 
 def read_yaml(path: Path) -> Any:  # noqa: ANN401 - any YAML
-    """What a YAML file says."""
     return yaml.safe_load(path.read_text())
 
 
 def alerts() -> dict[str, dict[str, Any]]:
-    """The alerts by name."""
     groups = read_yaml(OPS / "prometheus/alerts.yml")["groups"]
     return {rule["alert"]: rule for group in groups for rule in group["rules"]}
-
-
-def metrics_of(expression: str) -> set[str]:
-    """The families that an expression reads; those of a histogram by the name that all its series begin with."""
-    names = set(re.findall(r"\b(?:beanpole_[a-z_]+|up)\b(?!\s*\()", re.sub(r'"[^"]*"', '""', expression)))
-    return {re.sub(r"_(bucket|sum|count)$", "", name) for name in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +40,11 @@ class Instruction:
 
     @property
     def words(self) -> list[str]:
-        """The words of the exec form."""
         words: list[str] = json.loads(self.text[self.text.index("[") :])
         return words
 
 
 def dockerfile() -> list[Instruction]:
-    """The instructions of the Dockerfile."""
     lines = [line for line in (ROOT / "Dockerfile").read_text().splitlines() if not line.startswith("#")]
     joined = re.sub(r"\\\n\s*", "", "\n".join(lines))
     return [Instruction(*line.split(maxsplit=1)) for line in joined.splitlines() if line.strip()]

@@ -72,7 +72,6 @@ class Load:
         return client
 
     def close(self) -> None:
-        """Ends the connections."""
         self.waiting.socket.close()
         for client in self.clients:
             client.close()
@@ -89,7 +88,6 @@ class Load:
         self.producer.set_rules(TWINS, "unique: body")
 
     def run(self) -> None:
-        """Puts, and lets workers do what they do."""
         self.orphans()
         self.mails()
         self.delayed()
@@ -106,7 +104,6 @@ class Load:
         return before, time.monotonic()
 
     def orphans(self) -> None:
-        """Jobs that nobody wants."""
         self.orphans_since, _ = self.put(ORPHANS)
         self.keeper.ignore(ORPHANS)
 
@@ -172,5 +169,4 @@ class Load:
 
 
 def wait_for(moment: float) -> None:
-    """Returns at a moment of the monotonic clock."""
     wait_until(lambda: time.monotonic() >= moment, "time passes")

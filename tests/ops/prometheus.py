@@ -31,7 +31,6 @@ class Prometheus:
     messages: Path
 
     def get(self, path: str, **query: str) -> Any:  # noqa: ANN401 - any JSON
-        """What its API answers."""
         connection = HTTPConnection(HOST, self.port, timeout=REPLY_TIMEOUT_S)
         try:
             connection.request("GET", f"/api/v1/{path}?{urlencode(query)}")
@@ -53,12 +52,10 @@ class Prometheus:
         return [rule for group in self.get("rules")["groups"] for rule in group["rules"]]
 
     def targets(self) -> list[dict[str, Any]]:
-        """What it scrapes, with the last error."""
         found: list[dict[str, Any]] = self.get("targets", state="active")["activeTargets"]
         return found
 
     def answers(self) -> bool:
-        """Whether it is ready."""
         connection = HTTPConnection(HOST, self.port, timeout=REPLY_TIMEOUT_S)
         try:
             connection.request("GET", "/-/ready")
@@ -114,7 +111,6 @@ class Peer:
     """All that came."""
 
     def fired(self, name: str) -> Sequence[dict[str, Any]]:
-        """The alerts of a name that came."""
         return [each for each in list(self.alerts) if each["labels"]["alertname"] == name]
 
 

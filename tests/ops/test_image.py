@@ -65,7 +65,6 @@ def extras() -> str:
 
 
 def shell(instruction: Instruction, image: Image, folder: Path) -> None:
-    """Runs a RUN as a build does."""
     variables = {**os.environ, "BEANPOLE_COMPILE": "no", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     done = subprocess.run(
         ["/bin/sh", "-ec", image.inside(instruction.text)],
@@ -81,7 +80,6 @@ def shell(instruction: Instruction, image: Image, folder: Path) -> None:
 
 
 def copy(instruction: Instruction, folder: Path) -> None:
-    """Copies what a COPY of the context names."""
     *names, target = instruction.text.split()
     assert target in ("./", f"./{names[0]}")
     kept = (ROOT / ".dockerignore").read_text().splitlines()
@@ -123,7 +121,6 @@ def image() -> Iterator[Image]:
 
 
 def add_compiled(image: Image) -> None:
-    """Adds the compiled modules of this Python's Beanpole."""
     home = Path(beanpole.__file__).parent
     (installed,) = image.root.glob("opt/beanpole/lib/python3*/site-packages/beanpole")
     for module in home.rglob("*.so"):

@@ -25,7 +25,6 @@ EXPOSURE_MAX = 2.5
 
 
 def settings(path: Path) -> list[tuple[str, str]]:
-    """The settings of a unit, in their order."""
     return re.findall(r"^(\w+)=(.*)$", path.read_text(), re.MULTILINE)
 
 

@@ -43,7 +43,6 @@ def cluster_page() -> str:
 
 
 def facts(name: str, role: str) -> bytes:
-    """Statistics of a node."""
     lines = {"version": '"1.13"', "cluster-role": role, "cluster-epoch": EPOCH, "cluster-lag": LAGS[name]}
     return b"---\n" + "".join(f"{key}: {value}\n" for key, value in lines.items()).encode()
 
@@ -82,7 +81,6 @@ def put_in_total(found: Prometheus, at_s: float | None = None) -> dict[str, floa
 
 
 def ended(found: Prometheus, at_s: float) -> dict[tuple[str, str], float]:
-    """How many jobs ended how, likewise."""
     values = found.values(f'beanpole_job_ends_total{{server="{SERVER}"}} > 0', at_s)
     return {(labels["tube"], labels["outcome"]): value for labels, value in values}
 

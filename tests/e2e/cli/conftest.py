@@ -36,12 +36,10 @@ class Done:
 
     @property
     def lines(self) -> list[str]:
-        """The lines of standard output."""
         return self.out.decode().splitlines()
 
     @property
     def objects(self) -> list[dict[str, Any]]:
-        """The lines of standard output, read as JSON."""
         return [json.loads(line) for line in self.lines]
 
 
@@ -61,7 +59,6 @@ class Cli:
     def start(
         self, *arguments: object, stdin: Where = subprocess.DEVNULL, stdout: Where = None, stderr: Where = None
     ) -> "subprocess.Popen[bytes]":
-        """Starts a verb as a process."""
         return forks.Popen(
             command(*arguments),
             env=environment({"BEANPOLE_URL": self.url, "PYTHONUNBUFFERED": ""}),
@@ -77,7 +74,6 @@ class Cli:
         stdin: Where = subprocess.PIPE,
         stdout: Where = subprocess.PIPE,
     ) -> Done:
-        """Runs a verb as a process to its end."""
         with self.start(*arguments, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE) as process:
             out, err = process.communicate(given, timeout=60)
         return Done(process.returncode, out or b"", err.decode())
@@ -104,7 +100,6 @@ class Cli:
 
 
 def command(*arguments: object) -> list[str]:
-    """The command for a process."""
     return [sys.executable, "-W", "error", "-m", "beanpole", *map(str, arguments)]
 
 
@@ -126,7 +121,6 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 @pytest.fixture
 def cli(server: Server) -> Cli:
-    """The command line."""
     return Cli(server)
 
 

@@ -83,7 +83,6 @@ class Fakes:
         self.body_bytes_max = body_bytes_max
 
     def takes(self, setting: str) -> bool:
-        """Whether a script can set this."""
         del setting
         return True
 
@@ -107,7 +106,6 @@ def played(lie: Lie, *names: str, patience_s: float = REPLY_TIMEOUT_S, extension
 
 
 def conformance(*words: str) -> Done:
-    """What the verb says of a server."""
     return run("conformance", *words)
 
 

@@ -11,7 +11,6 @@ from tests.e2e.process import wait_until
 
 
 def counts(client: Client[bytes], tube: str) -> tuple[int, int, int, int]:
-    """How many jobs are ready, reserved, delayed and buried."""
     found = client.stats_tube(tube)
     return (
         found.current_jobs_ready,

@@ -29,7 +29,6 @@ def client(server: Server) -> Iterator[Client[bytes]]:
 
 
 def there(client: Client[bytes]) -> dict[str, str]:
-    """All rules."""
     return {each.pattern: each.text for each in client.list_rules()}
 
 

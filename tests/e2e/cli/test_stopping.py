@@ -68,7 +68,6 @@ def stop_everywhere(cli: Cli, client: Client[bytes], tube: str, *verb: object, e
 
 
 def held(client: Client[bytes], tube: str) -> int:
-    """How many jobs are reserved."""
     try:
         return client.stats_tube(tube).current_jobs_reserved
     except NotFoundError:
@@ -158,7 +157,6 @@ def test_jobs_that_the_server_moves_are_in_one_tube_whatever_breaks(
 
 
 def found_in(cli: Cli, tube: str) -> list[int]:
-    """The ids of the jobs of a tube."""
     there = tube in cli("tubes").out.decode().split()
     return [each["id"] for each in cli("list", tube, "--json").objects] if there else []
 

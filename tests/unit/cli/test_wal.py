@@ -37,7 +37,6 @@ def damaged(written: Path, tmp_path: Path) -> Path:
 
 
 def run(*arguments: str | Path) -> Result:
-    """The outcome of `beanpole wal`."""
     result = CliRunner().invoke(cli, ["wal", *map(str, arguments)], standalone_mode=False)
     assert result.exception is None, result.exception
     return result
