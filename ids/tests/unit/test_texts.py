@@ -83,172 +83,151 @@ class Story:
         return [each.get("data", each["message"]) for each in self.world.replies]
 
 
-def play(config: Config, act: Callable[[Story], Coroutine[Any, Any, None]]) -> None:
-    async def main() -> None:
+def in_a_story(test: Callable[[Story], Coroutine[Any, Any, None]]) -> Callable[[Config], None]:
+    """Makes a test of a coroutine, which gets a story of its own."""
+
+    async def main(config: Config) -> None:
         story = Story(config)
         try:
-            await act(story)
+            await test(story)
         finally:
             story.texts.close()
             story.world.keeper.cancel()
 
-    asyncio.run(main())
+    def run(config: Config) -> None:
+        asyncio.run(main(config))
+
+    return run
 
 
-def test_rules_take_turns(config: Config) -> None:
+@in_a_story
+async def test_rules_take_turns(story: Story) -> None:
     """Forty counters of a slow rule delay those of another rule by one message."""
+    for number in range(40):
+        await story.send("x", app_name=f"n{number}")
+    await story.send("y")
+    while story.started[-1].held:
+        await story.let()
+    assert story.sent == [("x", 1), ("x", limits.LUA_CALLS_MAX), ("y", 1), ("x", limits.LUA_CALLS_MAX), ("x", 7)]
+    assert sorted(story.numbers()) == ["x0-0"] * 40 + ["y0-0"]
 
-    async def act(story: Story) -> None:
-        for number in range(40):
-            await story.send("x", app_name=f"n{number}")
-        await story.send("y")
+
+@in_a_story
+async def test_calls_for_which_there_was_no_time_are_made_again(story: Story) -> None:
+    for app in "abcde":
+        await story.send("x", app_name=app)
+    await story.let()
+    await story.let(most=1)
+    await story.let()
+    assert story.sent == [("x", 1), ("x", 4), ("x", 3)]
+    assert story.numbers() == ["x0-0"] * 5
+
+
+@in_a_story
+async def test_requests_of_several_salts_share_a_call(story: Story) -> None:
+    await story.send("x")
+    for salt in "abcabc":
+        await story.send("x", salt=salt, count=2)
+    await story.let()
+    await story.let()
+    assert story.sent == [("x", 1), ("x", 1)]
+    assert story.numbers()[:3] == ["x0-0", ["x1-0-a", "x2-0-a"], ["x3-0-b", "x4-0-b"]]
+    assert story.numbers()[6] == ["x11-0-c", "x12-0-c"]
+
+
+@in_a_story
+async def test_text_shows_the_second_in_which_it_is_given(story: Story) -> None:
+    await story.send("x")
+    story.world.now_s += 1
+    await story.let()
+    assert not story.numbers()
+    await story.let()
+    assert story.numbers() == ["x0-1"]
+
+
+@in_a_story
+async def test_call_that_ends_the_process_is_refused_and_no_other(story: Story) -> None:
+    await story.send("y")
+    for app, salt in (("a", ""), ("b", "worse"), ("c", "")):
+        await story.send("x", app_name=app, salt=salt)
+    while len(story.numbers()) < 4:
+        if story.started[-1].held:
+            story.started[-1].let()
+        story.world.seconds += 1  # the process may be started again
+        await settle()
+    stopped = "system error: rule 'x' was stopped: too much time"
+    assert sorted(story.numbers()) == [stopped, "x0-0", "x0-0", "y0-0"]
+    assert story.texts.stopped_count == 2
+    assert story.world.service.counts["numbers"] == 3
+
+
+@in_a_story
+async def test_stop_that_took_longer_than_a_second_is_said(story: Story) -> None:
+    await story.send("x", salt="worse")
+    story.world.now_s += 1
+    story.world.seconds += limits.LUA_WAIT_MS / 1000
+    await story.let()
+    assert story.numbers() == ["system error: rule 'x' was stopped: too much time"]
+
+
+@in_a_story
+async def test_process_is_started_again_after_a_pause(story: Story) -> None:
+    """One that ends again and again must not take all of a core."""
+    await story.send("x", salt="worse")
+    await story.let()
+    assert story.numbers() == ["system error: rule 'x' was stopped: too much time"]
+    await story.send("x")
+    assert len(story.started) == 1
+    await until(lambda: len(story.started) == 2)
+
+
+@in_a_story
+async def test_request_that_waits_too_long_is_refused(story: Story) -> None:
+    """Its client has sent it again, or has gone; and those behind it have their turn."""
+    await story.send("x")
+    await story.send("x", salt="a")
+    story.world.now_s += 1
+    story.world.seconds += limits.LUA_WAIT_MS / 1000
+    await story.send("x", salt="b")
+    await story.let()
+    assert story.numbers() == ["system error: rule 'x' is too slow"] * 2
+    await story.let()
+    assert story.numbers()[2:] == ["x0-1-b"]
+
+
+@in_a_story
+async def test_reserved_numbers_are_given_while_the_database_is_away(story: Story) -> None:
+    await story.send("x")
+    await story.let()
+    story.world.store.open.clear()
+    await story.send("x", salt="a")
+    await story.send("y")
+    await story.let()
+    assert story.numbers() == ["x0-0", "x1-0-a"]
+
+
+@in_a_story
+async def test_stop_answers_those_that_wait(story: Story) -> None:
+    await story.send("x")
+    story.world.service.counters.begin_stop()
+    await settle()
+    assert not story.world.keeper.done()
+    await story.send("x")
+    await story.let()
+    await story.world.keeper
+    assert story.numbers() == ["storage: stopping", "x0-0"]
+
+
+@in_a_story
+async def test_texts_go_on_before_they_are_used_up(story: Story) -> None:
+    """Nobody waits for the process where numbers are asked for quickly."""
+    for number in range(20):
+        await story.send("x")
         while story.started[-1].held:
             await story.let()
-        assert story.sent == [("x", 1), ("x", limits.LUA_CALLS_MAX), ("y", 1), ("x", limits.LUA_CALLS_MAX), ("x", 7)]
-        assert sorted(story.numbers()) == ["x0-0"] * 40 + ["y0-0"]
-
-    play(config, act)
-
-
-def test_calls_for_which_there_was_no_time_are_made_again(config: Config) -> None:
-    async def act(story: Story) -> None:
-        for app in "abcde":
-            await story.send("x", app_name=app)
-        await story.let()
-        await story.let(most=1)
-        await story.let()
-        assert story.sent == [("x", 1), ("x", 4), ("x", 3)]
-        assert story.numbers() == ["x0-0"] * 5
-
-    play(config, act)
-
-
-def test_requests_of_several_salts_share_a_call(config: Config) -> None:
-    async def act(story: Story) -> None:
-        await story.send("x")
-        for salt in "abcabc":
-            await story.send("x", salt=salt, count=2)
-        await story.let()
-        await story.let()
-        assert story.sent == [("x", 1), ("x", 1)]
-        assert story.numbers()[:3] == ["x0-0", ["x1-0-a", "x2-0-a"], ["x3-0-b", "x4-0-b"]]
-        assert story.numbers()[6] == ["x11-0-c", "x12-0-c"]
-
-    play(config, act)
-
-
-def test_text_shows_the_second_in_which_it_is_given(config: Config) -> None:
-    async def act(story: Story) -> None:
-        await story.send("x")
-        story.world.now_s += 1
-        await story.let()
-        assert not story.numbers()
-        await story.let()
-        assert story.numbers() == ["x0-1"]
-
-    play(config, act)
-
-
-def test_call_that_ends_the_process_is_refused_and_no_other(config: Config) -> None:
-    async def act(story: Story) -> None:
-        await story.send("y")
-        for app, salt in (("a", ""), ("b", "worse"), ("c", "")):
-            await story.send("x", app_name=app, salt=salt)
-        while len(story.numbers()) < 4:
-            if story.started[-1].held:
-                story.started[-1].let()
-            story.world.seconds += 1  # the process may be started again
-            await settle()
-        stopped = "system error: rule 'x' was stopped: too much time"
-        assert sorted(story.numbers()) == [stopped, "x0-0", "x0-0", "y0-0"]
-        assert story.texts.stopped_count == 2
-        assert story.world.service.counts["numbers"] == 3
-
-    play(config, act)
-
-
-def test_stop_that_took_longer_than_a_second_is_said(config: Config) -> None:
-    async def act(story: Story) -> None:
-        await story.send("x", salt="worse")
-        story.world.now_s += 1
-        story.world.seconds += limits.LUA_WAIT_MS / 1000
-        await story.let()
-        assert story.numbers() == ["system error: rule 'x' was stopped: too much time"]
-
-    play(config, act)
-
-
-def test_process_is_started_again_after_a_pause(config: Config) -> None:
-    """One that ends again and again must not take all of a core."""
-
-    async def act(story: Story) -> None:
-        await story.send("x", salt="worse")
-        await story.let()
-        assert story.numbers() == ["system error: rule 'x' was stopped: too much time"]
-        await story.send("x")
-        assert len(story.started) == 1
-        await until(lambda: len(story.started) == 2)
-
-    play(config, act)
-
-
-def test_request_that_waits_too_long_is_refused(config: Config) -> None:
-    """Its client has sent it again, or has gone; and those behind it have their turn."""
-
-    async def act(story: Story) -> None:
-        await story.send("x")
-        await story.send("x", salt="a")
-        story.world.now_s += 1
-        story.world.seconds += limits.LUA_WAIT_MS / 1000
-        await story.send("x", salt="b")
-        await story.let()
-        assert story.numbers() == ["system error: rule 'x' is too slow"] * 2
-        await story.let()
-        assert story.numbers()[2:] == ["x0-1-b"]
-
-    play(config, act)
-
-
-def test_reserved_numbers_are_given_while_the_database_is_away(config: Config) -> None:
-    async def act(story: Story) -> None:
-        await story.send("x")
-        await story.let()
-        story.world.store.open.clear()
-        await story.send("x", salt="a")
-        await story.send("y")
-        await story.let()
-        assert story.numbers() == ["x0-0", "x1-0-a"]
-
-    play(config, act)
-
-
-def test_stop_answers_those_that_wait(config: Config) -> None:
-    async def act(story: Story) -> None:
-        await story.send("x")
-        story.world.service.counters.begin_stop()
-        await settle()
-        assert not story.world.keeper.done()
-        await story.send("x")
-        await story.let()
-        await story.world.keeper
-        assert story.numbers() == ["storage: stopping", "x0-0"]
-
-    play(config, act)
-
-
-def test_texts_go_on_before_they_are_used_up(config: Config) -> None:
-    """Nobody waits for the process where numbers are asked for quickly."""
-
-    async def act(story: Story) -> None:
-        for number in range(20):
-            await story.send("x")
-            while story.started[-1].held:
-                await story.let()
-            assert len(story.numbers()) == number + 1
-        assert story.numbers() == [f"x{number}-0" for number in range(20)]
-        assert len(story.sent) < 9
-
-    play(config, act)
+        assert len(story.numbers()) == number + 1
+    assert story.numbers() == [f"x{number}-0" for number in range(20)]
+    assert len(story.sent) < 9
 
 
 @pytest.mark.parametrize("ends", ["killed", "frozen"])
