@@ -8,7 +8,7 @@ import click
 from beanpole_ids.cli.output import FILE, SETTINGS
 from beanpole_ids.config import load
 from beanpole_ids.errors import ExitCode, RuleError, StartError
-from beanpole_ids.original.export import script
+from beanpole_ids.original.table import script
 from beanpole_ids.storage.store import Store
 
 

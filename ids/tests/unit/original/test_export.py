@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from beanpole_ids.config import load
 from beanpole_ids.hand import Mark
-from beanpole_ids.original.export import folded, script
+from beanpole_ids.original.table import folded, script
 from beanpole_ids.rules.rule import Rule
 from beanpole_ids.rules.sequence import Key
 
