@@ -9,10 +9,7 @@ from hashlib import blake2b
 from beanpole_ids import limits
 
 LONG = 100  # a number counts once more for each of so many characters
-
-
-NAME_BYTES_MAX = 128
-"""Bytes of a name; of a longer one there is a hash, as ids and salts may be long and many names are kept."""
+NAME_BYTES_MAX = 128  # of a longer one there is a hash: ids and salts may be long, and many names are kept
 
 
 def name_of(*parts: bytes) -> bytes:

@@ -208,7 +208,7 @@ def play(folder: Path, story: Story, config: Config | None = None) -> None:
     asyncio.run(main())
 
 
-def in_a_world(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+def in_a_world(test: Callable[..., Coroutine[Any, Any, None]], play: Callable[..., None] = play) -> Callable[..., None]:
     """Makes a test of a coroutine, which gets a world of its own besides its fixtures."""
     wanted = [each for name, each in signature(test).parameters.items() if name not in {"world", "tmp_path"}]
     has_path = "tmp_path" in signature(test).parameters
@@ -217,10 +217,8 @@ def in_a_world(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., 
         more = fixtures | ({"tmp_path": tmp_path} if has_path else {})
         play(tmp_path, lambda world: test(world, **more))
 
-    run.__name__, run.__doc__ = test.__name__, test.__doc__
-    path = Parameter("tmp_path", Parameter.KEYWORD_ONLY)
-    keywords = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in wanted]
-    run.__signature__ = Signature([path, *keywords])  # type: ignore[attr-defined]
+    path = Parameter("tmp_path", Parameter.POSITIONAL_OR_KEYWORD)
+    run.__signature__ = Signature([path, *wanted])  # type: ignore[attr-defined]
     return run
 
 
