@@ -8,7 +8,7 @@ CLUSTER_REPORT_NS = 10_000_000_000  # how long a log line about a cluster that s
 
 
 class ClusterObserver(Reporter):
-    """Reports to an operator what happens to a node: a :class:`beanpole.log.postgres.node.Observer`."""
+    """Reports to an operator what happens to a node: a :class:`beanpole.log.postgres.observer.Observer`."""
 
     def __init__(self, logger: Logger) -> None:
         super().__init__(logger)

@@ -8,12 +8,12 @@ import asyncio
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from beanpole.log import limits
 from beanpole.log.postgres.checking import gone_from, read_behind
 from beanpole.log.postgres.clock import Clock
 from beanpole.log.postgres.leader import Leading
+from beanpole.log.postgres.observer import Observer
 from beanpole.log.postgres.replica import Replica
 from beanpole.log.postgres.rows import NOWHERE, Place, Row, RowKind
 from beanpole.log.postgres.store import (
@@ -41,25 +41,6 @@ DOUBTS_MAX = 2
 """How often a node that can't verify a row begins again: at once, and when the leader has had time to repair it."""
 
 
-class FollowObserver(Protocol):
-    """What a node that follows reports."""
-
-    def rewound(self, count: int) -> None:
-        """So many rows are gone that were not confirmed: nobody was answered on them."""
-
-    def unreachable(self, reason: str) -> None:
-        """The server can't be reached; this is said again and again while it is so."""
-
-    def reachable(self) -> None:
-        """The server is reached again."""
-
-    def starts_over(self, reason: str) -> None:
-        """The node reads the log from its oldest row again."""
-
-    def unreadable(self, reason: str, *, waits: bool) -> None:
-        """A row can't be verified. The node reads it again, or `waits` until the leader has repaired that."""
-
-
 @dataclass(slots=True)
 class Following:
     """A node that follows, until it leads."""
@@ -69,7 +50,7 @@ class Following:
     clock: Clock
     make_replica: Callable[[Store, Row], Replica]
     make_leading: Callable[[Replica, Store], Leading]
-    observer: FollowObserver
+    observer: Observer
     on_leader: Callable[[dict[str, str], int], None]
     """Called when a node leads, with what it says of itself and its epoch."""
 

@@ -23,7 +23,8 @@ from beanpole.log.encoder import Encoder
 from beanpole.log.format import segment_header
 from beanpole.log.log import Log, Progress, Recovery
 from beanpole.log.postgres.clock import Clock
-from beanpole.log.postgres.maintenance import Maintenance, RepairObserver
+from beanpole.log.postgres.maintenance import Maintenance
+from beanpole.log.postgres.observer import Observer
 from beanpole.log.postgres.replica import Replica
 from beanpole.log.postgres.rows import Place, Row, RowKind, pack_note, row_behind
 from beanpole.log.postgres.stall import Stall
@@ -62,7 +63,7 @@ class Leading(Log):
         writer: bytes,
         clock: Clock,
         stall: Stall,
-        observer: RepairObserver,
+        observer: Observer,
     ) -> None:
         super().__init__()
         self.replica = replica

@@ -12,11 +12,12 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from beanpole.log import limits
 from beanpole.log.compaction import Compaction
 from beanpole.log.postgres.checking import Checker, check_segment
+from beanpole.log.postgres.observer import Observer
 from beanpole.log.postgres.replica import Replica
 from beanpole.log.postgres.store import (
     OPERATOR,
@@ -44,23 +45,10 @@ MAINTENANCE_RETRY_S = 0.25
 """Seconds until a segment is made or dropped that could not be."""
 
 
-class RepairObserver(Protocol):
-    """What is reported of segments that can't be read."""
-
-    def repairs(self, segment: int, node: str, reason: str) -> None:
-        """Everything up to a segment is written again, for a node can't verify a row, and this one can't either."""
-
-    def repaired(self, segment: int) -> None:
-        """That is done."""
-
-    def contradicted(self, node: str, reason: str) -> None:
-        """A node can't verify a row, and this one can."""
-
-
 class Maintenance:
     """Keeps the segments of a log, for the node that leads."""
 
-    def __init__(self, replica: Replica, open_store: OpenStore, observer: RepairObserver) -> None:
+    def __init__(self, replica: Replica, open_store: OpenStore, observer: Observer) -> None:
         self.replica = replica
         self.open_store = open_store
         self.observer = observer

@@ -15,12 +15,12 @@ from beanpole.errors import BeanpoleError
 from beanpole.log import limits
 from beanpole.log.encoder import Encoder
 from beanpole.log.postgres.clock import Clock
-from beanpole.log.postgres.follower import Following, FollowObserver
+from beanpole.log.postgres.follower import Following
 from beanpole.log.postgres.leader import DeposedError, Leading
-from beanpole.log.postgres.maintenance import RepairObserver
+from beanpole.log.postgres.observer import Observer
 from beanpole.log.postgres.replica import Replica
 from beanpole.log.postgres.rows import NOWHERE, Row, new_writer
-from beanpole.log.postgres.stall import Stall, StallObserver
+from beanpole.log.postgres.stall import Stall
 from beanpole.log.postgres.store import (
     FOLLOWER,
     FORCED,
@@ -75,31 +75,6 @@ class Roles(Protocol):
 
     def stop_leading(self) -> None:
         """Close every client without a further reply, and forget the engine."""
-
-
-class Observer(FollowObserver, RepairObserver, StallObserver, Protocol):
-    """What a node reports to an operator."""
-
-    def leader_known(self, note: dict[str, str], epoch: int) -> None:
-        """Another node leads, and says this of itself."""
-
-    def leads(self, epoch: int, jobs: int, seconds: float) -> None:
-        """This node leads from here on."""
-
-    def name_taken(self, name: str) -> None:
-        """Another process that is alive has this node's name."""
-
-    def not_shown(self, reason: str) -> None:
-        """What this node says of itself can't be written, or what others say not be read."""
-
-    def goes_on(self, reason: str) -> None:
-        """This node was asked to hand over, and can't."""
-
-    def cut_off(self) -> None:
-        """No other node reaches this one, and it leads on."""
-
-    def deposed(self, reason: str) -> None:
-        """This node does not lead any more."""
 
 
 class Node:

@@ -1,9 +1,9 @@
 """Waiting between two attempts to reach the server, and the report that it can't be reached."""
 
 import asyncio
-from typing import Protocol
 
 from beanpole.log.postgres.clock import Clock
+from beanpole.log.postgres.observer import Observer
 
 RETRY_S_MIN = 0.02
 """Seconds until a leader tries again what the server could not do, the first time."""
@@ -12,20 +12,10 @@ RETRY_S_MAX = 0.5
 """The same after many times."""
 
 
-class StallObserver(Protocol):
-    """What is reported of it."""
-
-    def stalled(self, reason: str, seconds: float) -> None:
-        """Nothing is confirmed, for a reason and so long; this is said again and again while it is so."""
-
-    def stall_ended(self, seconds: float) -> None:
-        """Rows are confirmed again."""
-
-
 class Stall:
     """How long nothing has been confirmed."""
 
-    def __init__(self, clock: Clock, observer: StallObserver) -> None:
+    def __init__(self, clock: Clock, observer: Observer) -> None:
         self.clock = clock
         self.observer = observer
         self.since_ns = 0
