@@ -102,11 +102,8 @@ class Both:
     config: Config
     quick: World = field(init=False)
     plain: World = field(init=False)
-    in_c: int = 0
-    """Requests that C answered."""
-
-    numbers: list[tuple[str, str, str]] = field(default_factory=list)
-    """What was given, with the rule and the application."""
+    in_c: int = 0  # requests that C answered
+    numbers: list[tuple[str, str, str]] = field(default_factory=list)  # with the rule and the application
 
     def __post_init__(self) -> None:
         self.quick, self.plain = World(Path(), self.config), World(Path(), self.config)
@@ -369,7 +366,6 @@ def test_each_beginning_of_a_request_is_read_within_its_bytes(config: Config) ->
 
 
 def answer(world: World, data: bytes) -> dict[str, Any] | None:
-    """What C answers, if it does."""
     reply = world.service.fast.answer(data, world.now_s, world.seconds, NOBODY)
     return wire.parse(reply) if reply is not None else None
 
