@@ -4,7 +4,9 @@ import asyncio
 import json
 import random
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -25,7 +27,7 @@ from beanpole_ids.rules.sequence import Key
 from beanpole_ids.service import Service
 from tests.unit.http.test_watching import Watched
 from tests.unit.test_admission import configure
-from tests.unit.test_service import settle, until
+from tests.unit.test_service import in_a_world, settle, until
 
 PIECES = [
     *(
@@ -77,6 +79,20 @@ class Api(Watched):
         return found[0]
 
 
+def play(folder: Path, story: Callable[[Api], Awaitable[None]]) -> None:
+    """Plays a test in a world of its own."""
+
+    async def main() -> None:
+        api = Api(folder)
+        await story(api)
+        api.keeper.cancel()
+
+    asyncio.run(main())
+
+
+in_an_api = partial(in_a_world, play=play)
+
+
 class Broken(Service):
     """A service that raises where none does."""
 
@@ -84,16 +100,12 @@ class Broken(Service):
         raise RecursionError("too deep")
 
 
-def test_error_of_ours_is_an_answer(tmp_path: Path) -> None:
-    async def main() -> None:
-        api = Api(tmp_path)
-        broken = Broken(api.service.config, api.store, api.read_clock, lambda: 0.0, api.failures.append)
-        api.routes = api.routes_of(broken)
-        assert (await api.get("/v1/ids/day/a")).status == 500
-        assert broken.counts["failed"] == len(api.failures) == 1
-        api.keeper.cancel()
-
-    asyncio.run(main())
+@in_an_api
+async def test_error_of_ours_is_an_answer(world: Api) -> None:
+    broken = Broken(world.service.config, world.store, world.read_clock, lambda: 0.0, world.failures.append)
+    world.routes = world.routes_of(broken)
+    assert (await world.get("/v1/ids/day/a")).status == 500
+    assert broken.counts["failed"] == len(world.failures) == 1
 
 
 def test_limits_and_rules_of_others(tmp_path: Path) -> None:
@@ -119,25 +131,21 @@ def test_limits_and_rules_of_others(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_what_is_refused_counts_for_its_path(tmp_path: Path) -> None:
-    async def main() -> None:
-        api = Api(tmp_path)
-        for pattern, targets in {
-            "/v1/ids/{rule}/{app}": ("/v1/ids/day/a?count=0", "/v1/ids/day/a?x=1", "/v1/ids/%ff/a", "/v1/ids/%00/a"),
-            "/v1/counters/{rule}/{app}": ("/v1/counters/day/a?count=1",),
-            "/v1/counters/{rule}": ("/v1/counters/day?limit=0", "/v1/counters/%00"),
-            "/v1/rules/{rule}": ("/v1/rules/day?x=1",),
-            "/v1/rules": ("/v1/rules?x=1",),
-            "/health": ("/health?x",),
-        }.items():
-            for target in targets:
-                assert (await api.get(target)).status == 400
-            assert api.routes.counts.pop((pattern, "400")) == len(targets)
-        assert (await api.get("/v2")).status == 404
-        assert api.routes.counts == {("unknown", "404"): 1}
-        api.keeper.cancel()
-
-    asyncio.run(main())
+@in_an_api
+async def test_what_is_refused_counts_for_its_path(world: Api) -> None:
+    for pattern, targets in {
+        "/v1/ids/{rule}/{app}": ("/v1/ids/day/a?count=0", "/v1/ids/day/a?x=1", "/v1/ids/%ff/a", "/v1/ids/%00/a"),
+        "/v1/counters/{rule}/{app}": ("/v1/counters/day/a?count=1",),
+        "/v1/counters/{rule}": ("/v1/counters/day?limit=0", "/v1/counters/%00"),
+        "/v1/rules/{rule}": ("/v1/rules/day?x=1",),
+        "/v1/rules": ("/v1/rules?x=1",),
+        "/health": ("/health?x",),
+    }.items():
+        for target in targets:
+            assert (await world.get(target)).status == 400
+        assert world.routes.counts.pop((pattern, "400")) == len(targets)
+    assert (await world.get("/v2")).status == 404
+    assert world.routes.counts == {("unknown", "404"): 1}
 
 
 def test_pages_of_counters_whatever_their_names_are(tmp_path: Path) -> None:
@@ -164,25 +172,21 @@ def test_pages_of_counters_whatever_their_names_are(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_random_targets_are_answered_once(tmp_path: Path) -> None:
-    async def main() -> None:
-        api = Api(tmp_path)
-        chance = random.Random(5)
-        statuses = set()
-        for _ in range(3_000):
-            parts = chance.choices(PIECES, k=chance.randrange(1, 6))
-            target = "/" + chance.choice(["/", "?", "&", ""]).join(parts)
-            if chance.random() < 0.5:
-                target = "/v1/ids/day/" + "".join(parts)
-            response = await api.get(target, chance.choice(["GET", "HEAD", "POST", "PUT", "é"]))
-            statuses.add(response.status)
-            if response.kind.endswith("json") and response.body:
-                said = json.loads(response.body)
-                assert response.kind == "application/json" or PROBLEMS[said["type"].rpartition("#")[2]]
-        assert statuses == {200, 303, 400, 404, 405}
-        api.keeper.cancel()
-
-    asyncio.run(main())
+@in_an_api
+async def test_random_targets_are_answered_once(world: Api) -> None:
+    chance = random.Random(5)
+    statuses = set()
+    for _ in range(3_000):
+        parts = chance.choices(PIECES, k=chance.randrange(1, 6))
+        target = "/" + chance.choice(["/", "?", "&", ""]).join(parts)
+        if chance.random() < 0.5:
+            target = "/v1/ids/day/" + "".join(parts)
+        response = await world.get(target, chance.choice(["GET", "HEAD", "POST", "PUT", "é"]))
+        statuses.add(response.status)
+        if response.kind.endswith("json") and response.body:
+            said = json.loads(response.body)
+            assert response.kind == "application/json" or PROBLEMS[said["type"].rpartition("#")[2]]
+    assert statuses == {200, 303, 400, 404, 405}
 
 
 def test_reply_that_is_cut_out_is_the_one_that_is_read(tmp_path: Path) -> None:
@@ -218,84 +222,64 @@ def test_number_that_is_no_utf8_makes_good_json() -> None:
     assert body.isascii()
 
 
-def test_counters_are_listed_in_pages_and_in_slices(tmp_path: Path) -> None:
-    async def main() -> None:
-        api = Api(tmp_path)
-        await api.get("/v1/ids/day/a", "POST")
-        (counter,) = api.service.counters.loaded.values()
-        names = [b"%d" % each for each in range(2_500)] + [b"\xff", b"\xff\xfe"]
-        for each in names:
-            api.service.counters.loaded[Key(b"day", each)] = counter
-            api.service.counters.loaded[Key(b"pair", each)] = counter
-        seen: list[bytes] = []
-        after = ""
-        while True:
-            page = json.loads((await api.get(f"/v1/counters/day?limit=700{after}")).body)
-            seen += [each["app"].encode("utf-8", "surrogateescape") for each in page["counters"]]
-            if page["next"] is None:
-                break
-            after = "&after=" + quote(page["next"], errors="surrogateescape")
-        assert seen == sorted([*names, b"a"])
-        turns, listing = 0, asyncio.create_task(api.routes.listing.counters("day", "", 10))
-        while not listing.done():
-            await asyncio.sleep(0)
-            turns += 1
-        assert turns >= 10
-        api.keeper.cancel()
-
-    asyncio.run(main())
+@in_an_api
+async def test_counters_are_listed_in_pages_and_in_slices(world: Api) -> None:
+    await world.get("/v1/ids/day/a", "POST")
+    (counter,) = world.service.counters.loaded.values()
+    names = [b"%d" % each for each in range(2_500)] + [b"\xff", b"\xff\xfe"]
+    for each in names:
+        world.service.counters.loaded[Key(b"day", each)] = counter
+        world.service.counters.loaded[Key(b"pair", each)] = counter
+    seen: list[bytes] = []
+    after = ""
+    while True:
+        page = json.loads((await world.get(f"/v1/counters/day?limit=700{after}")).body)
+        seen += [each["app"].encode("utf-8", "surrogateescape") for each in page["counters"]]
+        if page["next"] is None:
+            break
+        after = "&after=" + quote(page["next"], errors="surrogateescape")
+    assert seen == sorted([*names, b"a"])
+    turns, listing = 0, asyncio.create_task(world.routes.listing.counters("day", "", 10))
+    while not listing.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns >= 10
 
 
-def test_reload_is_for_some_networks(tmp_path: Path) -> None:
-    async def main() -> None:
-        api = Api(tmp_path)
-        for source in ("192.0.2.1", "::2", "::ffff:192.0.2.1", "fe80::1%lo", ""):
-            response = await api.get("/v1/reload", "POST", source=source)
-            assert (response.status, json.loads(response.body)["type"]) == (403, "/docs#not-from-here")
-        for source in ("127.0.0.2", "::1", "::ffff:127.0.0.1"):
-            response = await api.get("/v1/reload", "POST", source=source)
-            assert json.loads(response.body) == api.reloaded
-        api.reloaded = RuleError("rule 'day': why")
-        response = await api.get("/v1/reload", "POST")
-        assert (response.status, json.loads(response.body)["detail"]) == (409, "rule 'day': why")
-        api.keeper.cancel()
-
-    asyncio.run(main())
+@in_an_api
+async def test_reload_is_for_some_networks(world: Api) -> None:
+    for source in ("192.0.2.1", "::2", "::ffff:192.0.2.1", "fe80::1%lo", ""):
+        response = await world.get("/v1/reload", "POST", source=source)
+        assert (response.status, json.loads(response.body)["type"]) == (403, "/docs#not-from-here")
+    for source in ("127.0.0.2", "::1", "::ffff:127.0.0.1"):
+        response = await world.get("/v1/reload", "POST", source=source)
+        assert json.loads(response.body) == world.reloaded
+    world.reloaded = RuleError("rule 'day': why")
+    response = await world.get("/v1/reload", "POST")
+    assert (response.status, json.loads(response.body)["detail"]) == (409, "rule 'day': why")
 
 
-def test_rule_that_fails_is_an_error_of_ours(tmp_path: Path) -> None:
-    async def main() -> None:
-        api = Api(tmp_path)
-        response = await api.get("/v1/ids/pair/a?salt=bad")
-        assert (response.status, json.loads(response.body)["code"]) == (500, -1)
-        assert not json.loads(response.body)["detail"].startswith("system error")
-        assert (await api.get("/v1/ids/pair/a")).status == 200
-        api.keeper.cancel()
-
-    asyncio.run(main())
+@in_an_api
+async def test_rule_that_fails_is_an_error_of_ours(world: Api) -> None:
+    response = await world.get("/v1/ids/pair/a?salt=bad")
+    assert (response.status, json.loads(response.body)["code"]) == (500, -1)
+    assert not json.loads(response.body)["detail"].startswith("system error")
+    assert (await world.get("/v1/ids/pair/a")).status == 200
 
 
-def test_clock_and_storage(tmp_path: Path) -> None:
-    async def main() -> None:
-        api = Api(tmp_path)
-        api.store.error = StorageError("storage: gone")
-        response = await api.get("/v1/ids/day/a")
-        assert (response.status, json.loads(response.body)["code"]) == (503, -3)
-        assert dict(response.fields)["Retry-After"] == "1"
-        api.keeper.cancel()
-
-    asyncio.run(main())
+@in_an_api
+async def test_clock_and_storage(world: Api) -> None:
+    world.store.error = StorageError("storage: gone")
+    response = await world.get("/v1/ids/day/a")
+    assert (response.status, json.loads(response.body)["code"]) == (503, -3)
+    assert dict(response.fields)["Retry-After"] == "1"
 
 
-def test_error_of_ours_is_told(tmp_path: Path) -> None:
-    async def main() -> None:
-        api = Api(tmp_path)
-        api.routes.metrics = replace(api.metrics, unsent_count=lambda: 1 // 0)
-        assert (await api.get("/metrics")).status == 500
-        assert [type(each) for each in api.failures] == [ZeroDivisionError]
-        api.keeper.cancel()
-
-    asyncio.run(main())
+@in_an_api
+async def test_error_of_ours_is_told(world: Api) -> None:
+    world.routes.metrics = replace(world.metrics, unsent_count=lambda: 1 // 0)
+    assert (await world.get("/metrics")).status == 500
+    assert [type(each) for each in world.failures] == [ZeroDivisionError]
 
 
 def test_every_problem_is_described() -> None:
