@@ -15,8 +15,7 @@ from beanpole.errors import ConnectionLostError, NotFoundError, ReplyError, Unex
 from beanpole.worker.calls import Ended
 from beanpole.worker.client import WorkerClient
 from beanpole.worker.executor import Running
-from beanpole.worker.handler import Handler
-from beanpole.worker.task import Task
+from beanpole.worker.handler import Handler, Task
 
 CANCEL_S = 1.0  # seconds that a cancelled or killed handler has for its end until its job is given back
 

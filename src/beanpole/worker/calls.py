@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from beanpole.worker.handler import Function, Handler, Place, is_async, name_of
-from beanpole.worker.task import Task
+from beanpole.worker.handler import Function, Handler, Place, Task, is_async, name_of
 
 Ended = BaseException | None  # what a call raised, or None
 FORKED_EXIT_CODE = 70  # the exit code of a forked copy that returned to the worker's code; EX_SOFTWARE of sysexits.h

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 from beanpole.client import Address
 from beanpole.worker import events
 from beanpole.worker.client import WorkerClient
-from beanpole.worker.handler import Handler, Hooks
+from beanpole.worker.handler import Counters, Handler, Hooks
 from beanpole.worker.log import Log
 from beanpole.worker.metrics import Metrics
-from beanpole.worker.task import Counters
 
 if TYPE_CHECKING:
     from beanpole.worker.attempt import Attempt

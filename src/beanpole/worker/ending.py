@@ -15,10 +15,9 @@ from beanpole.worker import events
 from beanpole.worker.attempt import Cut
 from beanpole.worker.calls import Ended
 from beanpole.worker.client import WorkerClient
-from beanpole.worker.handler import Handler, name_of
+from beanpole.worker.handler import Handler, Outcome, Task, name_of
 from beanpole.worker.log import Log
 from beanpole.worker.policy import ON_PURPOSE, Bury, Dead, Retry, exponential, next_delay_s
-from beanpole.worker.task import Outcome, Task
 
 HEADLINE_BYTES_MAX = 512
 """Bytes of what a job keeps of an error's own words: the rest of what there is room for says where it came from."""

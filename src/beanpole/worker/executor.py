@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING
 
 from beanpole.errors import HandlerDiedError
 from beanpole.worker.calls import Ended, HandlerThread, around, call, call_async
-from beanpole.worker.handler import Function, Handler, Place, is_async
-from beanpole.worker.task import Task
+from beanpole.worker.handler import Function, Handler, Place, Task, is_async
 
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnProcess

@@ -26,9 +26,8 @@ from typing import Any, Generic, ParamSpec, Self, TypedDict, TypeVar, Unpack
 from beanpole.client import Address, AsyncClient, Pool, putting
 from beanpole.client.codec import BytesCodec, Codec, JsonCodec, TextCodec
 from beanpole.errors import ArgumentError
-from beanpole.worker.handler import is_async
+from beanpole.worker.handler import Task, is_async
 from beanpole.worker.policy import Dead
-from beanpole.worker.task import Task
 
 P = ParamSpec("P")
 R = TypeVar("R")

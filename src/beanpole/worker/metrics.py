@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from beanpole.version import __version__
-from beanpole.worker.task import Counters, Outcome
+from beanpole.worker.handler import Counters, Outcome
 
 SECONDS = (
     *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),

@@ -18,9 +18,8 @@ from beanpole.worker.client import WorkerClient, stats_of
 from beanpole.worker.context import WorkerContext
 from beanpole.worker.ending import Ending, about, send_outcome, traceback_of, why, write_ending
 from beanpole.worker.executor import Executor
-from beanpole.worker.handler import Function, Handler, name_of
+from beanpole.worker.handler import Function, Handler, Outcome, Task, name_of
 from beanpole.worker.policy import Dead, attempt_number, is_used_up
-from beanpole.worker.task import Outcome, Task
 
 JOBS_NAMED = 5  # jobs that a worker names when it says for whom it waits
 

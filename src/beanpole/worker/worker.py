@@ -27,12 +27,19 @@ from beanpole.worker.attempt import CANCEL_S
 from beanpole.worker.client import WorkerClient
 from beanpole.worker.context import WorkerContext, first_of
 from beanpole.worker.function import Connections, JobFunction, handle_of, reads_json
-from beanpole.worker.handler import Handler, Hooks, check_for_processes, check_middleware, is_count, make_handler
+from beanpole.worker.handler import (
+    Counters,
+    Handler,
+    Hooks,
+    check_for_processes,
+    check_middleware,
+    is_count,
+    make_handler,
+)
 from beanpole.worker.log import Log, shown
 from beanpole.worker.metrics import Metrics, MetricsServer
 from beanpole.worker.policy import Delays, exponential
 from beanpole.worker.slot import Slot, write_stop
-from beanpole.worker.task import Counters
 
 CONCURRENCY = 10
 """Jobs that a worker runs at a time, and so its connections, by default."""

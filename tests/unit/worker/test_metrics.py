@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from beanpole.worker.handler import Counters, Outcome
 from beanpole.worker.metrics import ATTEMPTS, HTTP_CONNECTIONS_MAX, HTTP_HEAD_BYTES_MAX, SECONDS, Metrics, MetricsServer
-from beanpole.worker.task import Counters, Outcome
 
 WAIT_S = 20
 
