@@ -9,9 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
-from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, Response
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, Response, StorageState
 
 WAIT_MS = 60_000  # how long a test waits for what must come: never in vain, so it may be long
+
+LOGGED_IN: dict[tuple[str, str], StorageState] = {}  # what a browser keeps of who has logged in, by console and token
 
 
 @dataclass
@@ -75,13 +77,15 @@ def tab_of(
         locale="en-GB",
         timezone_id="Asia/Kolkata",
         accept_downloads=True,
+        storage_state=LOGGED_IN.get((url, token)),
     )
     try:
         context.set_default_timeout(WAIT_MS)
         tab = Tab(context.new_page(), url)
         tab._watch()
-        if token:
+        if token and (url, token) not in LOGGED_IN:
             tab.log_in(token)
+            LOGGED_IN[url, token] = context.storage_state()
         yield tab
         tab.check()
     finally:

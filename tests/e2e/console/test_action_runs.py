@@ -12,7 +12,7 @@ from beanpole.console.actions.runs import ACTIONS_AT_ONCE as AT_ONCE
 from beanpole.console.actions.runs import Run, Runs, start
 from beanpole.console.limits import ACTION_PIECE as PIECE
 from beanpole.console.security.access import Visitor
-from tests.e2e.console.acting import ANNE, World, act, buried, client_of, ids_in, on_either, on_ours
+from tests.e2e.console.acting import ANNE, Passes, World, act, buried, client_of, ids_in, on_either, on_ours
 from tests.servers import HOST, REPLY_TIMEOUT_S, Server
 from tests.unit.console.test_serving import until
 
@@ -66,14 +66,20 @@ async def test_several_jobs_are_not_undone(world: World, client: Client[bytes], 
 # --- Ends in the middle -----------------------------------------------------------------------------------------------
 
 
-def test_a_run_that_is_stopped_ends_behind_its_piece(ours: Server, client: Client[bytes], tube: str) -> None:
-    client.put_many([b"x"] * COUNT, tube=tube)
-    runs: list[Run] = []
+def stopping(runs: list[Run]) -> Passes:
+    """Stops the first run when a server has answered a piece of it."""
 
     async def passes(data: bytes) -> bool:
         if data.startswith(b"DELETED"):
             runs[0].stop("ben")
         return True
+
+    return passes
+
+
+def test_a_run_that_is_stopped_ends_behind_its_piece(ours: Server, client: Client[bytes], tube: str) -> None:
+    client.put_many([b"x"] * COUNT, tube=tube)
+    runs: list[Run] = []
 
     async def do(world: World) -> None:
         runs.append(await world.begin(await world.dry("delete", Filter(tube, "ready")), COUNT))
@@ -81,7 +87,7 @@ def test_a_run_that_is_stopped_ends_behind_its_piece(ours: Server, client: Clien
         assert (runs[0].state, runs[0].stopped_by, runs[0].done) == ("stopped", "ben", PIECE)
         assert world.lines.lines[-1]["stopped_by"] == "ben"
 
-    act(ours, do, passes)
+    act(ours, do, stopping(runs))
     assert len(ids_in(client, tube, "ready")) == COUNT - PIECE
 
 
@@ -97,17 +103,12 @@ def test_what_was_stopped_too_late_is_done(ours: Server, client: Client[bytes], 
     id = client.put(b"x", tube=tube)
     runs: list[Run] = []
 
-    async def passes(data: bytes) -> bool:
-        if data.startswith(b"DELETED"):
-            runs[0].stop("ben")
-        return True
-
     async def do(world: World) -> None:
         runs.append(await world.begin(await world.dry("delete", Ids((id,)))))
         await runs[0].wait(REPLY_TIMEOUT_S)
         assert (runs[0].state, runs[0].stopped_by, runs[0].done) == ("done", "", 1)
 
-    act(ours, do, passes)
+    act(ours, do, stopping(runs))
 
 
 def test_a_server_that_is_lost_leaves_one_piece_unknown(ours: Server, client: Client[bytes], tube: str) -> None:

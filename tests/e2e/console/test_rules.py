@@ -8,7 +8,7 @@ import pytest
 from beanpole.client import Client
 from tests.e2e.console.process import Console, console, url_of
 from tests.e2e.console.rows import rows
-from tests.servers import HOST, Server, beanpole_server, beanstalkd_server
+from tests.servers import HOST, Server, beanpole_server
 
 
 @pytest.fixture(scope="module")
@@ -65,11 +65,10 @@ def test_no_rules_and_no_pattern_that_fits() -> None:
         assert "no pattern fits" in served.get("/rules?tube=mail").text
 
 
-def test_beanstalkd_has_no_rules(one: Server) -> None:
+def test_beanstalkd_has_no_rules(one: Server, theirs: Server) -> None:
     with (
-        beanstalkd_server() as plain,
-        console("--url", url_of(plain, "plain")) as alone,
-        console("--url", url_of(plain, "plain"), "--url", url_of(one, "one")) as both,
+        console("--url", url_of(theirs, "plain")) as alone,
+        console("--url", url_of(theirs, "plain"), "--url", url_of(one, "one")) as both,
     ):
         page = alone.get("/rules?tube=mail").text
         assert "needs list-rules, which this server does not have" in page

@@ -16,6 +16,7 @@ from beanpole.console.streams import BEAT, Pace, Streams, event_stream
 from beanpole.errors import ConnectionLostError
 from tests.unit.console.instant import UNIX_S, clock, instant
 from tests.unit.console.made import stats
+from tests.unit.console.test_serving import Log
 
 if TYPE_CHECKING:
     from starlette.types import Message
@@ -23,13 +24,6 @@ if TYPE_CHECKING:
     from beanpole.client import AsyncClient, Stats
 
 SCOPE: dict[str, Any] = {"type": "http"}
-
-
-class Quiet:
-    """A log that nobody reads."""
-
-    def log(self, level: str, event: str, exc_info: object = None, **about: object) -> None:
-        """Writes nothing."""
 
 
 class Asked:
@@ -86,7 +80,7 @@ class World:
     def __init__(self) -> None:
         self.client, self.clock = Asked(), clock()
         source = Source("a", None)
-        self.sampler = Sampler(source, cast("AsyncClient[bytes]", self.client), Settings(()), Quiet(), self.clock)
+        self.sampler = Sampler(source, cast("AsyncClient[bytes]", self.client), Settings(()), Log(), self.clock)
         self.server = Server(source, Settings(()), self.sampler)
         self.streams, self.made, self.state = Streams(most=2), 0, "first"
         self.failure: Exception | None = None

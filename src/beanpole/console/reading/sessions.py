@@ -102,8 +102,8 @@ class Waiting:
     missing: str = ""  # why it is not known, as a sentence for people
 
 
-async def look_behind(server: Server, number: int | None, heard: OnAnswer = lambda: None) -> Look:
-    """Looks behind a number, and says so each time the server has answered.
+async def look_behind(server: Server, heard: OnAnswer = lambda: None, number: int | None = None) -> Look:
+    """Looks behind a number, by default at the first sessions, and says so each time the server has answered.
 
     Raises AwayError, and what a client does.
     """
@@ -123,20 +123,16 @@ async def look_behind(server: Server, number: int | None, heard: OnAnswer = lamb
     return Look(found, found[-1].number)
 
 
-async def first(server: Server, heard: OnAnswer) -> Look:
-    return await look_behind(server, None, heard)
-
-
 async def look(server: Server) -> Look:
     """The first sessions of a server, as they were a second ago at most. Raises AwayError."""
-    return await server.shared(first)
+    return await server.shared(look_behind)
 
 
 async def find(server: Server, wanted: SessionFilter) -> FoundSessions:
     """Returns a page of sessions. Raises AwayError, and what a client does."""
     if wanted.number is not None:
         return await of_number(server, wanted, wanted.number)
-    seen = await (look(server) if wanted.after is None else look_behind(server, wanted.after))
+    seen = await (look(server) if wanted.after is None else look_behind(server, number=wanted.after))
     fitting = sorted((each for each in seen.sessions if wanted.fits(each)), key=wanted.key)
     shown = fitting[: wanted.limit]
     behind = seen.next
