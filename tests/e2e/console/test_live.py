@@ -1,11 +1,12 @@
-"""Live pages over real HTTP, and readers that are slow."""
+"""Live pages over real HTTP, readers that are slow, and a console that stops while somebody looks."""
 
 import asyncio
 import http.client
 import json
+import signal
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import count
 
@@ -18,8 +19,8 @@ from beanpole import Client
 from beanpole.console.answers import keep_open
 from beanpole.console.serving import make_server
 from beanpole.console.streams import Pace, Streams, event_stream
-from tests.e2e.console.process import Console
-from tests.servers import HOST, REPLY_TIMEOUT_S
+from tests.e2e.console.process import Console, console, url_of
+from tests.servers import HOST, REPLY_TIMEOUT_S, STOP_TIMEOUT_S, beanpole_server
 from tests.unit.console.test_serving import Log, until
 
 ACCEPT = {"Accept": "text/event-stream"}
@@ -73,6 +74,18 @@ def test_page_is_live(client: Client[bytes], looking: Console) -> None:
         assert about.keys() == {"at", "blocks"}
         assert isinstance(about["at"], float)
     assert first.partition("blocks")[2] != second.partition("blocks")[2]
+
+
+def test_a_console_stops_at_once_with_pages_open() -> None:
+    with beanpole_server() as server, console("--url", url_of(server, "one")) as served:
+        with ExitStack() as pages:
+            for page in [pages.enter_context(live(served)) for _ in range(20)]:
+                assert page.event().startswith("event: state")
+            served.process.send_signal(signal.SIGTERM)
+            assert served.process.wait(STOP_TIMEOUT_S) == 0
+        lines = served.messages.read_text().splitlines()
+        assert "console stopped" in lines[-1]
+        assert not [line for line in lines if '"error"' in line]
 
 
 STATE = "x" * 50_000  # as large as a long list

@@ -111,9 +111,6 @@ class Given(Mapping[str, Any]):
     def __hash__(self) -> int:
         return hash(frozenset(self._values.items()))
 
-    def __repr__(self) -> str:
-        return f"Given({', '.join(f'{name}={value!r}' for name, value in self._values.items())})"
-
     def without(self, name: str) -> "Given":
         return Given(**{each: value for each, value in self._values.items() if each != name})
 

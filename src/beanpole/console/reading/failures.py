@@ -254,14 +254,14 @@ async def failures_of(
 
 
 async def pages_of_group(
-    server: Server, tube: str, error: str, highest: int | None = None, purpose: Purpose = Purpose.ACTIONS
+    server: Server, tube: str, error: str, highest: int | None
 ) -> AsyncGenerator[list[JobInfo], None]:
-    """All jobs of a group, up to the id `highest`, in pieces, which may be empty.
+    """All jobs of a group, for an action, up to the id `highest`, in pieces, which may be empty.
 
     Raises AwayError, and what a client does.
     """
     wanted = FailureFilter(tube=tube, error=error)
-    async with aclosing(failures_of(server, wanted, highest, purpose)) as walked:
+    async with aclosing(failures_of(server, wanted, highest, Purpose.ACTIONS)) as walked:
         async for piece in walked:
             yield [each.job for each in piece]
 

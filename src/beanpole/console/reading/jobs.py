@@ -203,13 +203,13 @@ async def knows_lists(client: "AsyncClient[bytes]") -> bool:
     return "list-jobs.bodies" in await client.features()
 
 
-async def highest_id(server: Server, tube: str, state: str, purpose: Purpose = Purpose.ACTIONS) -> int:
+async def highest_id(server: Server, tube: str, state: str) -> int:
     """Returns an id above which no job of the tube in the state is now, and all are that are put later.
 
     A server that lists jobs is asked whether there are any behind an id, some 40 times at the most; another one for
     every job. 0: there are none.
     """
-    client = await server.client(purpose)
+    client = await server.client(Purpose.ACTIONS)
     if not await knows_lists(client):
         every = JobFilter(tube, state, limit=JOBS_PER_PIECE)
         async with aclosing(pieces(client, every, None, 0)) as walked:
