@@ -10,7 +10,7 @@ PATHS = tuple(screen.path for screen in SCREENS)
 def address_of(path: str, world: World) -> str:
     """Where a screen of a world is, with something to see."""
     if path == "/jobs":
-        return f"/jobs?tube={READY}"
+        return f"/jobs?tube={BURIED}&state=buried"  # with reasons, and few: axe looks at each row
     if path == RUN:
         return acted(world)
     return path.replace("{tube:path}", READY).replace("{id}", str(world.ids[BURIED][-1]))
