@@ -51,7 +51,7 @@ CLOCKS = re.compile(
 )
 CLOCK_CALLS = {("time", "time"), ("datetime", "now"), ("date", "today"), ("datetime", "today")}
 
-WITH_POINTERS = tuple(f"src/beanpole/engine/state/{name}.py" for name in ("jobtable", "keys", "expiryqueue"))
+WITH_POINTERS = tuple(f"src/beanpole/engine/state/{name}.py" for name in ("jobtable", "keys"))
 """Where objects hang on pointers that the module itself has set, as `item` of a heap's entry does."""
 
 ENUMS = ("Word",)
@@ -331,7 +331,7 @@ FOUND = [
     (layers_hold_for_cimport, ENGINE, "from cython.cimports.beanpole.server.turn import Turn\n"),
     (layers_hold_for_cimport, ENGINE, "from beanpole.protocol import decoder\n"),
     (layers_hold_for_cimport, ENGINE, "import socket\n"),
-    (layers_hold_for_cimport, ENGINE, "from cython.cimports.beanpole.engine.policies.retry import die\n"),
+    (layers_hold_for_cimport, ENGINE, "from cython.cimports.beanpole.engine.policies.attempts import die\n"),
     (layers_hold_for_cimport, HEADER, "from beanpole.engine.engine cimport Engine\n"),
     (layers_hold_for_cimport, HEADER, "from beanpole.protocol.decoder cimport Decoder\n"),
     (layers_hold_for_cimport, "src/beanpole/log/log.py", "from beanpole.server.app import Server\n"),

@@ -1,20 +1,16 @@
 """The invariants of the engine, asserted one by one against a recount. Tests call it after every step."""
 
 import cython
-from cython.cimports.beanpole.engine.commands.close_session import Leave
-from cython.cimports.beanpole.engine.engine import Engine
+from cython.cimports.beanpole.engine.engine import Engine, Leave
 from cython.cimports.beanpole.engine.policies.expiry import expiry_of
 from cython.cimports.beanpole.engine.policies.uniqueness import rival
-from cython.cimports.beanpole.engine.state.ages import SPAN_NS, SPANS_MAX, spans_of
 from cython.cimports.beanpole.engine.state.failures import Failures
 from cython.cimports.beanpole.engine.state.heap import Heap, Item
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of
-from cython.cimports.beanpole.engine.state.rules import RuleSet, TubeRules, token_at_ns
-from cython.cimports.beanpole.engine.state.session import Session
+from cython.cimports.beanpole.engine.state.session import Session, wide_waiting
 from cython.cimports.beanpole.engine.state.tags import read_flags
-from cython.cimports.beanpole.engine.state.times import JobTime
-from cython.cimports.beanpole.engine.state.tube import Closed, Tube, Watch, can_serve
-from cython.cimports.beanpole.engine.state.wide import wide_waiting
+from cython.cimports.beanpole.engine.state.times import SPAN_NS, SPANS_MAX, JobTime, spans_of
+from cython.cimports.beanpole.engine.state.tube import Closed, RuleSet, Tube, TubeRules, Watch, can_serve, token_at_ns
 
 from beanpole.engine import limits
 

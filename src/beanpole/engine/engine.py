@@ -17,20 +17,25 @@ best of them, and only then is any of them answered that there is none.
 """
 
 import cython
-from cython.cimports.beanpole.engine.commands.close_session import end_session
-from cython.cimports.beanpole.engine.commands.long_command import abandon, attend
+from cython.cimports.beanpole.engine.commands.long_command import LongCommand, abandon, attend, leave_to_ticks
 from cython.cimports.beanpole.engine.commands.serve import offer_all, offer_opened
 from cython.cimports.beanpole.engine.commands.table import rows
-from cython.cimports.beanpole.engine.policies.attempts import count_begun, take_back
+from cython.cimports.beanpole.engine.policies.attempts import (
+    End,
+    become_due,
+    come_back,
+    come_due,
+    count_begun,
+    take_back,
+)
 from cython.cimports.beanpole.engine.policies.expiry import follow_expiry
-from cython.cimports.beanpole.engine.policies.retry import End, become_due, come_back, come_due
 from cython.cimports.beanpole.engine.policies.throttle import and_opened, attach, keep_bucket, open_if_free
 from cython.cimports.beanpole.engine.policies.uniqueness import forget_key, keep_key, settle
 from cython.cimports.beanpole.engine.state.heap import Timed
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State
 from cython.cimports.beanpole.engine.state.queue import Outcome, Queue
 from cython.cimports.beanpole.engine.state.session import Session
-from cython.cimports.beanpole.engine.state.tube import Tube
+from cython.cimports.beanpole.engine.state.tube import Tube, Watch
 from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t
 
@@ -39,6 +44,39 @@ from beanpole.engine import limits
 MOVES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.MOVES_PER_TURN)
 JOBS_PER_TICK = cython.declare(cython.Py_ssize_t, limits.JOBS_PER_TICK)
 FAILED_BYTES_PER_JOB = cython.declare(int64_t, limits.FAILED_BYTES_PER_JOB)
+
+
+@cython.cclass
+class Leave(LongCommand):
+    """The end of a session: the jobs that it holds come back, and it watches its tubes no more, a piece in each turn.
+
+    Jobs come back in the order in which their times to run would have ended, and after each piece those who wait get
+    the best of what is ready. Until its turn has come, a job is held by the session that is closed: its time to run
+    does not end any more, and nobody else can take, touch or delete it.
+
+    All sessions that end in a turn share what may be moved in it (``Engine.moves_left``), so that many that hold few
+    jobs take no longer than one that holds many.
+    """
+
+    def go_on_alone(self, queue):
+        """Let the next jobs come back, and when all have, drop the next tubes that the session watches."""
+        session: Session = self.session
+        changed: list = []
+        while session.reserved.count and queue.moves_left > 0:
+            job: Job = cython.cast(Job, session.reserved.entries[0].item)
+            job.tube.total_lost_count += 1
+            queue.moves_left -= 1
+            if job.tube.rules is None and job.tag_bytes == 0:
+                queue.make_ready(job)
+            else:
+                written: int64_t = come_back(queue, queue.now_ns, job, End.LOST, 0, False)
+                queue.moves_left -= 1 + written // FAILED_BYTES_PER_JOB
+            changed.append(job.tube)
+        while session.watches and queue.moves_left > 0:
+            queue.drop_watch(session, cython.cast(Watch, session.watches[0], typecheck=True))
+            queue.moves_left -= 1
+        offer_all(queue, queue.now_ns, and_opened(queue, changed))
+        return session.reserved.count != 0 or len(session.watches) != 0
 
 
 @cython.cclass
@@ -71,7 +109,9 @@ class Engine(Queue):
             return
         self.now_ns = now_ns
         self.stop_waiting(session)
-        end_session(self, session)
+        leave: Leave = Leave()
+        leave.session = session
+        leave_to_ticks(self, leave)
         tube: Tube = session.used
         if session.work is not None:
             abandon(self, session)
@@ -126,6 +166,16 @@ class Engine(Queue):
         outcome: cython.int = row.run(self, now_ns, session, command)
         if outcome == Outcome.AGAIN:
             self.command_counts[cython.cast(cython.int, command.counted)] -= 1
+        if self.opened is not None:
+            offer_opened(self, now_ns)
+        return outcome
+
+    def go_on(self, now_ns, session):
+        """Do the next piece of the command of a session; return AGAIN as :meth:`LongCommand.step` does."""
+        self.now_ns = now_ns
+        # A reference of our own: the last step takes the session's away.
+        work: LongCommand = cython.cast(LongCommand, session.work, typecheck=True)
+        outcome: cython.int = work.step(self, now_ns, session)
         if self.opened is not None:
             offer_opened(self, now_ns)
         return outcome

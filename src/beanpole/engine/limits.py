@@ -13,7 +13,7 @@ One that expires counts twice, one that dies as more: see FAILED_BYTES_PER_JOB.
 """
 
 WIDE_WATCHES = 5_000
-"""Watched tubes of a session above which it does not look at each of them, a fraction of a millisecond: see wide.py."""
+"""Watched tubes of a session above which it does not look at each of them, a fraction of a millisecond: see session.py."""
 
 ENDS_PER_TURN = 1_000
 """Jobs that are over and that one command finds in its way; then it is tried again, or left to the next tick.

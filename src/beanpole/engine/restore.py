@@ -15,16 +15,14 @@ Such pauses are kept aside until a job makes the tube.
 """
 
 import cython
-from cython.cimports.beanpole.engine.commands.set_rules import attach_all
+from cython.cimports.beanpole.engine.commands.tubes import attach_all
 from cython.cimports.beanpole.engine.engine import Engine
-from cython.cimports.beanpole.engine.policies.attempts import has_count, is_under_way
-from cython.cimports.beanpole.engine.policies.retry import defer
+from cython.cimports.beanpole.engine.policies.attempts import defer, has_count, is_under_way
 from cython.cimports.beanpole.engine.policies.throttle import replace_rules
 from cython.cimports.beanpole.engine.policies.uniqueness import forget_key
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of, new_job, set_tags
-from cython.cimports.beanpole.engine.state.rules import RuleSet
 from cython.cimports.beanpole.engine.state.tags import put_attempt, read_flags
-from cython.cimports.beanpole.engine.state.tube import Tube
+from cython.cimports.beanpole.engine.state.tube import RuleSet, Tube
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 
 from beanpole.protocol.rules import parse

@@ -3,8 +3,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 from beanpole.engine.state.job cimport Job
-from beanpole.engine.state.tube cimport Tube
-from beanpole.engine.state.rules cimport RuleSet
+from beanpole.engine.state.tube cimport RuleSet, Tube
 from beanpole.log.format cimport CLOSING_BYTES, DELETED_RECORD, SEGMENT_HEADER, TURN_RECORD
 
 cdef enum:

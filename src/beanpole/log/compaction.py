@@ -17,8 +17,7 @@ from collections.abc import Callable
 import cython
 from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.state.job import Job
-from cython.cimports.beanpole.engine.state.rules import RuleSet
-from cython.cimports.beanpole.engine.state.tube import Tube
+from cython.cimports.beanpole.engine.state.tube import RuleSet, Tube
 from cython.cimports.beanpole.log.encoder import Encoder
 from cython.cimports.beanpole.log.format import (
     CHANGED_RECORD,

@@ -2,8 +2,7 @@
 from libc.stdint cimport int64_t, uint32_t
 
 from beanpole.engine.state.job cimport Job, JobNumbers
-from beanpole.engine.state.tube cimport Tube
-from beanpole.engine.state.rules cimport RuleSet
+from beanpole.engine.state.tube cimport RuleSet, Tube
 
 cpdef enum Kind:
     # The first byte of a record's payload.

@@ -12,7 +12,6 @@ with it.
 """
 
 import cython
-from cython.cimports.beanpole.engine.commands.long_command import go_on
 from cython.cimports.beanpole.engine.commands.reserve import cancel
 from cython.cimports.beanpole.engine.commands.table import rows
 from cython.cimports.beanpole.engine.engine import Engine
@@ -108,7 +107,7 @@ class Connection:
                 break
             outcome: cython.int
             if unfinished:
-                outcome = go_on(self.engine, now_ns, session)
+                outcome = self.engine.go_on(now_ns, session)
             else:
                 if not self.decoder.next(current):
                     self.hungry = True

@@ -7,15 +7,13 @@ job out of the log's accounts first and then records it whole, as if it had just
 import cython
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
 from cython.cimports.beanpole.engine.commands.serve import offer
-from cython.cimports.beanpole.engine.policies.attempts import is_unsettled
+from cython.cimports.beanpole.engine.policies.attempts import arrive, died_in, forget_death, is_unsettled
 from cython.cimports.beanpole.engine.policies.expiry import count_expiry, give_expiry
-from cython.cimports.beanpole.engine.policies.retry import arrive, died_in, forget_death
 from cython.cimports.beanpole.engine.policies.throttle import refuses
 from cython.cimports.beanpole.engine.policies.uniqueness import end_key, forget_key, keep_key, rival
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of, replace_body
 from cython.cimports.beanpole.engine.state.queue import Outcome, Queue
 from cython.cimports.beanpole.engine.state.records import Room
-from cython.cimports.beanpole.engine.state.rules import RULE_TAGS_BYTES
 from cython.cimports.beanpole.engine.state.session import Session
 from cython.cimports.beanpole.engine.state.tags import (
     EXPIRY_BYTES,
@@ -26,7 +24,7 @@ from cython.cimports.beanpole.engine.state.tags import (
     read_flags,
     tags_after,
 )
-from cython.cimports.beanpole.engine.state.tube import Tube
+from cython.cimports.beanpole.engine.state.tube import RULE_TAGS_BYTES, Tube
 from cython.cimports.beanpole.engine.state.walk import Walk
 from cython.cimports.beanpole.protocol.extensions import Kind, bit
 from cython.cimports.beanpole.protocol.replies import Word

@@ -9,18 +9,16 @@ is looked up piece by piece, as list-jobs does.
 
 import cython
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
+from cython.cimports.beanpole.engine.policies.attempts import died_in
 from cython.cimports.beanpole.engine.policies.expiry import dies_of_age, expiry_of
-from cython.cimports.beanpole.engine.policies.retry import died_in
 from cython.cimports.beanpole.engine.policies.uniqueness import may_return, rival
 from cython.cimports.beanpole.engine.state.heap import COUNTED_MAX
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of
 from cython.cimports.beanpole.engine.state.queue import Queue
-from cython.cimports.beanpole.engine.state.rules import TubeRules, token_at_ns
-from cython.cimports.beanpole.engine.state.session import Session
+from cython.cimports.beanpole.engine.state.session import Session, waiting_in, wide_waiting
 from cython.cimports.beanpole.engine.state.tags import Tag, attempt_of, find_tag, get_number
-from cython.cimports.beanpole.engine.state.tube import Closed, Tube, Watch
+from cython.cimports.beanpole.engine.state.tube import Closed, Tube, TubeRules, Watch, token_at_ns
 from cython.cimports.beanpole.engine.state.walk import Walk
-from cython.cimports.beanpole.engine.state.wide import waiting_in, wide_waiting
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.libc.stdint import int64_t
 

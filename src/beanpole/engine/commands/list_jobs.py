@@ -1,22 +1,245 @@
-"""list-jobs: a page of a tube's jobs, by id or as they would be handed out.
+"""JOB frames, which list-jobs and reserve-many answer with; and list-jobs.
 
-By id, a page goes on behind the last id of the page before, on any connection and at any time: a job that exists from
-the first page to the last is on exactly one of them.
+A frame is a job with what a worker would ask ``stats-job`` for, on one line, and its body behind it::
+
+    JOB <id> <bytes> tube=<tube> state=<state> pri=<pri> ttr=<s> age=<s> delay=<s> reserves=<n> ...
+
+A line has at most 4 096 bytes, without what list-jobs alone says 1 024. Clients ignore fields that they don't know, so
+that there can be more of them.
+
+list-jobs is a page of a tube's jobs, by id or as they would be handed out. By id, a page goes on behind the last id of
+the page before, on any connection and at any time: a job that exists from the first page to the last is on exactly one
+of them.
 """
 
 import cython
-from cython.cimports.beanpole.engine.commands.job_frame import add_short_frame
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
-from cython.cimports.beanpole.engine.state.job import Job, State
+from cython.cimports.beanpole.engine.policies.attempts import died_in
+from cython.cimports.beanpole.engine.state.job import Job, State, deadline_of
 from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.session import Session
+from cython.cimports.beanpole.engine.state.tags import KeyBit, Tag, find_tag, get_number
 from cython.cimports.beanpole.engine.state.tube import Tube
 from cython.cimports.beanpole.engine.state.walk import Walk
 from cython.cimports.beanpole.protocol.extensions import Field, Kind, bit
-from cython.cimports.beanpole.protocol.replies import ReplyBuffer, Word
+from cython.cimports.beanpole.protocol.replies import ReplyBuffer, Word, put_number
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
+from cython.cimports.libc.string import memcpy, strlen
 
 from beanpole.engine import limits
+from beanpole.engine.state.failures import WHY_WORDS
+
+FIELD_TEXT_BYTES_MAX = cython.declare(cython.Py_ssize_t, 2_800)
+"""Bytes of a text in a field: a line has at most 4 096. Only a reason with many control characters has more."""
+
+STATES = (b" state=ready pri=", b" state=reserved pri=", b" state=delayed pri=", b" state=buried pri=")
+states = cython.declare("const char *[4]")
+"""What a frame says of each State, up to the priority."""
+
+
+def fill_states():
+    """Copy the names of the states into C memory."""
+    i: cython.int
+    for i in range(4):
+        states[i] = STATES[i]
+
+
+fill_states()
+
+
+# A line is written into memory of a known size and added as a whole: a frame is most of what a job costs in
+# reserve-many.
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def put_text(at: cython.p_char, text: cython.p_const_char, size: cython.Py_ssize_t) -> cython.p_char:
+    """Write some bytes; return where they end."""
+    memcpy(at, text, size)
+    return at + size
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def put_seconds(at: cython.p_char, ns: uint64_t) -> cython.p_char:
+    """Write a duration as :func:`add_seconds` adds it; return where it ends."""
+    ms: uint64_t = ns // 1_000_000
+    decimals: cython.uint = ms % 1_000
+    at = put_number(at, ms // 1_000)
+    if decimals == 0:
+        return at
+    at[0] = 46
+    at[1] = cython.cast(cython.char, 48 + decimals // 100)
+    at[2] = cython.cast(cython.char, 48 + decimals // 10 % 10)
+    at[3] = cython.cast(cython.char, 48 + decimals % 10)
+    at += 4
+    while at[-1] == 48:
+        at -= 1
+    return at
+
+
+def add_frame(out, queue, job, now_ns):
+    """Append a job with its whole body."""
+    add_line(out, queue, job, now_ns, job.body_bytes)
+    out.end()
+    return out.add(job.body, job.body_bytes + 2)
+
+
+def add_short_frame(out, queue, job, now_ns, body_bytes, fields):
+    """Append a job with the first `body_bytes` of its body at the most, the size of the whole, and what else is asked.
+
+    `fields` has a bit for each Field.
+    """
+    shown: cython.Py_ssize_t = min(body_bytes, job.body_bytes)
+    add_line(out, queue, job, now_ns, shown)
+    out.add(b" size=", 6)
+    out.add_number(job.body_bytes)
+    if fields:
+        add_fields(out, queue, job, now_ns, fields)
+    out.end()
+    out.add(job.body, shown)
+    return out.end()
+
+
+def add_line(out, queue, job, now_ns, shown):
+    """Append what the line of every frame says of a job, of whose body a part is shown."""
+    line: cython.char[512]  # a tube of 200 bytes, 12 numbers of 20, and 100 bytes of names
+    name: bytes = job.tube.name
+    state: cython.p_const_char = states[job.state]
+    age_ns: int64_t = now_ns - job.created_at_ns
+    at: cython.p_char = put_text(line, b"JOB ", 4)
+    at = put_number(at, job.id)
+    at = put_text(at, b" ", 1)
+    at = put_number(at, shown)
+    at = put_text(at, b" tube=", 6)
+    at = put_text(at, name, len(name))
+    at = put_text(at, state, strlen(state))
+    at = put_number(at, job.pri)
+    at = put_text(at, b" ttr=", 5)
+    at = put_number(at, job.ttr_s)
+    at = put_text(at, b" age=", 5)
+    at = put_seconds(at, max(age_ns, 0))
+    at = put_text(at, b" delay=", 7)
+    at = put_number(at, job.delay_s)
+    at = put_text(at, b" reserves=", 10)
+    at = put_number(at, job.reserve_count)
+    at = put_text(at, b" timeouts=", 10)
+    at = put_number(at, job.timeout_count)
+    at = put_text(at, b" releases=", 10)
+    at = put_number(at, job.release_count)
+    at = put_text(at, b" buries=", 8)
+    at = put_number(at, job.bury_count)
+    at = put_text(at, b" kicks=", 7)
+    at = put_number(at, job.kick_count)
+    out.add(line, at - cython.cast(cython.p_char, line))
+    return 0 if job.tag_bytes == 0 and job.tube.rules is None else add_more(out, queue, job)
+
+
+def add_more(out, queue, job):
+    """Append what few jobs have: which attempt it is and of how many, a key, and when and where it died."""
+    size: cython.Py_ssize_t = 0
+    said: cython.p_const_char = find_tag(job, Tag.ATTEMPTS, cython.address(size))
+    if said is not cython.NULL:
+        out.add(b" attempt=", 9)
+        out.add_number(get_number(said, 4))
+    if job.tube.rules is not None and job.tube.rules.attempts:
+        out.add(b" attempts=", 10)
+        out.add_number(job.tube.rules.attempts)
+    add_key(out, job)
+    name: bytes = died_in(job)
+    if name is None:
+        return 0
+    if name != job.tube.name:
+        out.add(b" from=", 6)
+        out.add(name, len(name))
+    out.add(b" died=", 6)
+    said = find_tag(job, Tag.DEATH, cython.address(size))
+    died_ns: int64_t = cython.cast(int64_t, get_number(said, 8)) + queue.wall_lead_ns
+    return add_seconds(out, max(died_ns, 0))
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def add_fields(out: ReplyBuffer, queue: Queue, job: Job, now_ns: int64_t, fields: cython.int) -> cython.int:
+    """Append the fields that are asked for, of those that the job has."""
+    size: cython.Py_ssize_t = 0
+    said: cython.p_const_char
+    if job.state == State.RESERVED and job.holder.used is not None:  # else its holder is closed, and gives it back
+        if fields >> Field.SESSION & 1:
+            out.add(b" session=", 9)
+            out.add_number(job.holder.number)
+        if fields >> Field.PEER & 1:
+            peer: bytes = queue.describe(job.holder.owner).encode()
+            if peer:
+                out.add(b" peer=", 6)
+                add_text(out, peer, len(peer))
+    if fields >> Field.LEFT & 1 and (job.state == State.RESERVED or job.state == State.DELAYED):
+        out.add(b" left=", 6)
+        add_seconds(out, max(deadline_of(job) - now_ns, 0))
+    if not fields >> Field.REASON & 1 or job.tag_bytes == 0:
+        return 0
+    said = find_tag(job, Tag.DEATH, cython.address(size))
+    if said is not cython.NULL:
+        why: bytes = WHY_WORDS.get(cython.cast(cython.int, said[12]), b"")
+        if why:
+            out.add(b" why=", 5)
+            out.add(why, len(why))
+        out.add(b" tried=", 7)
+        out.add_number(get_number(said + 8, 4))
+    said = find_tag(job, Tag.FAILURE_TEXT, cython.address(size))
+    if said is not cython.NULL:
+        out.add(b" reason=", 8)
+        add_text(out, said, size)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def add_text(out: ReplyBuffer, text: cython.p_const_char, size: cython.Py_ssize_t) -> cython.int:
+    """Append a text as it stands in a field: spaces, control characters and percent signs as ``%`` and two digits."""
+    digits: cython.p_const_char = b"0123456789ABCDEF"
+    escaped: cython.char[3]
+    left: cython.Py_ssize_t = FIELD_TEXT_BYTES_MAX
+    begin: cython.Py_ssize_t = 0
+    at: cython.Py_ssize_t = 0
+    while at < size:
+        byte: cython.int = cython.cast(cython.uchar, text[at])
+        plain: cython.bint = byte > 32 and byte != 127 and byte != 37
+        left -= 1 if plain else 3
+        if left < 0:
+            break
+        if not plain:
+            out.add(text + begin, at - begin)
+            begin = at + 1
+            escaped[0] = 37
+            escaped[1] = digits[byte >> 4]
+            escaped[2] = digits[byte & 15]
+            out.add(escaped, 3)
+        at += 1
+    return out.add(text + begin, at - begin)
+
+
+def add_key(out, job):
+    """Append the key of a job that has one, whether it holds it or not."""
+    size: cython.Py_ssize_t = 0
+    key: cython.p_const_char = find_tag(job, Tag.KEY, cython.address(size))
+    if key is cython.NULL or key[0] & KeyBit.BODY:
+        return 0
+    out.add(b" key=", 5)
+    return out.add(key + 1, size - 1)
+
+
+def add_seconds(out, ns):
+    """Append a duration: seconds with up to three decimals, cut off, without zeros at the end."""
+    text: cython.char[24]
+    end: cython.p_char = put_seconds(text, ns)
+    return out.add(text, end - cython.cast(cython.p_char, text))
+
+
+# --- list-jobs --------------------------------------------------------------------------------------------------------
+
 
 BODIES_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.BODIES_BYTES_MAX)
 

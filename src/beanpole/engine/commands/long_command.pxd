@@ -12,4 +12,3 @@ cdef int begin(Queue queue, int64_t now_ns, Session session, LongCommand work) e
 cdef int abandon(Queue queue, Session session) except -1
 cdef int leave_to_ticks(Queue queue, LongCommand work) except -1
 cdef int attend(Queue queue) except -1
-cdef int go_on(Queue queue, int64_t now_ns, Session session) except -1

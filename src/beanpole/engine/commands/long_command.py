@@ -1,15 +1,14 @@
 """A command that takes more than one turn: what is left of it, and how it goes on.
 
 The work hangs on its session (``session.work``), which has no other command until it is done: who feeds the session
-calls :func:`go_on` in one turn after the other. A step does a bounded piece, and counts the jobs that it moved in
+calls `Engine.go_on` in one turn after the other. A step does a bounded piece, and counts the jobs that it moved in
 ``session.moved_count``, by which it is paid for. When all is done, it replies and sets ``session.work`` to None. A
 session that is closed forgets its work: what is done is done. What must not stay half done the engine does in its next
 ticks, a piece in each (``Engine.unattended``); so it does with the jobs that the session held
-(:mod:`beanpole.engine.commands.close_session`).
+(`Leave` of ``engine/engine.py``).
 """
 
 import cython
-from cython.cimports.beanpole.engine.commands.serve import offer_opened
 from cython.cimports.beanpole.engine.state.queue import Outcome, Queue
 from cython.cimports.beanpole.engine.state.session import Session
 from cython.cimports.libc.stdint import int64_t
@@ -66,14 +65,3 @@ def attend(queue):
             if not queue.unattended:
                 queue.unattended = None
     return 0
-
-
-def go_on(queue, now_ns, session):
-    """Do the next piece of the command of a session; return AGAIN as :meth:`LongCommand.step` does."""
-    queue.now_ns = now_ns
-    # A reference of our own: the last step takes the session's away.
-    work: LongCommand = cython.cast(LongCommand, session.work, typecheck=True)
-    outcome: cython.int = work.step(queue, now_ns, session)
-    if queue.opened is not None:
-        offer_opened(queue, now_ns)
-    return outcome

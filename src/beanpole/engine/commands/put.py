@@ -3,18 +3,16 @@
 import cython
 from cython.cimports.beanpole.engine.commands.serve import is_over, offer
 from cython.cimports.beanpole.engine.commands.stats import reply_found
-from cython.cimports.beanpole.engine.policies.attempts import begin_count
+from cython.cimports.beanpole.engine.policies.attempts import begin_count, forget_death
 from cython.cimports.beanpole.engine.policies.expiry import begin_expiry, give_expiry, take_expiry
-from cython.cimports.beanpole.engine.policies.retry import forget_death
 from cython.cimports.beanpole.engine.policies.throttle import is_full, refuse_put, refuses
 from cython.cimports.beanpole.engine.policies.uniqueness import end_key, give_body_key, give_key, key_holder
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, new_job, replace_body
 from cython.cimports.beanpole.engine.state.queue import Outcome
 from cython.cimports.beanpole.engine.state.records import Room
-from cython.cimports.beanpole.engine.state.rules import RULE_TAGS_BYTES
 from cython.cimports.beanpole.engine.state.tags import EXPIRY_BYTES, TAG_FRAME_BYTES, ExpireBit, KeyBit, Tag, put_tag
 from cython.cimports.beanpole.engine.state.times import Count
-from cython.cimports.beanpole.engine.state.tube import Tube, is_awaited
+from cython.cimports.beanpole.engine.state.tube import RULE_TAGS_BYTES, Tube, is_awaited
 from cython.cimports.beanpole.protocol.extensions import Kind, bit
 from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t

@@ -13,9 +13,8 @@ from cython.cimports.beanpole.engine.state.heap import Heap
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State
 from cython.cimports.beanpole.engine.state.queue import Outcome, Queue
 from cython.cimports.beanpole.engine.state.records import Room
-from cython.cimports.beanpole.engine.state.session import Session
+from cython.cimports.beanpole.engine.state.session import Session, best_of, best_tube
 from cython.cimports.beanpole.engine.state.tube import Tube, Watch, can_serve
-from cython.cimports.beanpole.engine.state.wide import best_of, best_tube
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t, uint32_t

@@ -8,18 +8,16 @@
 import heapq
 
 import cython
-from cython.cimports.beanpole.engine.commands.job_frame import add_frame
-from cython.cimports.beanpole.engine.policies.attempts import begin_attempt
+from cython.cimports.beanpole.engine.commands.list_jobs import add_frame
+from cython.cimports.beanpole.engine.policies.attempts import begin_attempt, ends
 from cython.cimports.beanpole.engine.policies.expiry import dies_of_age, expiry_of
-from cython.cimports.beanpole.engine.policies.retry import ends
 from cython.cimports.beanpole.engine.policies.throttle import and_opened, close_if_taken, take_token
 from cython.cimports.beanpole.engine.policies.uniqueness import end_key
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State
 from cython.cimports.beanpole.engine.state.queue import note_reserved, note_wait
-from cython.cimports.beanpole.engine.state.session import Session
+from cython.cimports.beanpole.engine.state.session import Session, next_in_line, note_best
 from cython.cimports.beanpole.engine.state.tags import KeyBit
 from cython.cimports.beanpole.engine.state.tube import Tube, can_serve, is_awaited
-from cython.cimports.beanpole.engine.state.wide import next_in_line, note_best
 from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t
 

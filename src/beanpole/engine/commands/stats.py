@@ -9,13 +9,12 @@ hostname, os and platform always, the name of a tube never, for clients compare 
 
 import cython
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
-from cython.cimports.beanpole.engine.state.ages import oldest_s
 from cython.cimports.beanpole.engine.state.heap import Heap
 from cython.cimports.beanpole.engine.state.job import Job, deadline_of
 from cython.cimports.beanpole.engine.state.queue import Queue
-from cython.cimports.beanpole.engine.state.session import Session
+from cython.cimports.beanpole.engine.state.session import Session, waiting_in
+from cython.cimports.beanpole.engine.state.times import oldest_s
 from cython.cimports.beanpole.engine.state.tube import Tube, Watch, names
-from cython.cimports.beanpole.engine.state.wide import waiting_in
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t

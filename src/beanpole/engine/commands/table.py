@@ -6,12 +6,28 @@ went wrong behind its numbers (``Command.counted``).
 
 import cython
 from cython.cimports.beanpole.engine.commands.change import change_body, change_job, move_jobs
-from cython.cimports.beanpole.engine.commands.delete import clear_tube, delete, delete_many, touch_many
 from cython.cimports.beanpole.engine.commands.explain import explain
-from cython.cimports.beanpole.engine.commands.held import bury, fail_job, release, snooze_job, touch
-from cython.cimports.beanpole.engine.commands.kick import kick, kick_job
+from cython.cimports.beanpole.engine.commands.jobs import (
+    bury,
+    clear_tube,
+    delete,
+    delete_many,
+    fail_job,
+    kick,
+    kick_job,
+    release,
+    snooze_job,
+    touch,
+    touch_many,
+)
 from cython.cimports.beanpole.engine.commands.list_jobs import list_jobs
-from cython.cimports.beanpole.engine.commands.list_sessions import list_sessions, name_session
+from cython.cimports.beanpole.engine.commands.pages import (
+    list_sessions,
+    name_session,
+    stats_failures,
+    stats_histograms,
+    stats_tubes,
+)
 from cython.cimports.beanpole.engine.commands.put import find_job, put, put_job
 from cython.cimports.beanpole.engine.commands.reserve import (
     cancel_reserve,
@@ -20,7 +36,6 @@ from cython.cimports.beanpole.engine.commands.reserve import (
     reserve_many,
     reserve_with_timeout,
 )
-from cython.cimports.beanpole.engine.commands.set_rules import drop_rules, get_rules, list_rules, set_rules
 from cython.cimports.beanpole.engine.commands.stats import (
     list_tubes,
     list_tubes_watched,
@@ -31,9 +46,17 @@ from cython.cimports.beanpole.engine.commands.stats import (
     stats_job,
     stats_tube,
 )
-from cython.cimports.beanpole.engine.commands.stats_failures import stats_failures
-from cython.cimports.beanpole.engine.commands.stats_tubes import stats_histograms, stats_tubes
-from cython.cimports.beanpole.engine.commands.tubes import ignore, list_tube_used, pause_tube, use, watch
+from cython.cimports.beanpole.engine.commands.tubes import (
+    drop_rules,
+    get_rules,
+    ignore,
+    list_rules,
+    list_tube_used,
+    pause_tube,
+    set_rules,
+    use,
+    watch,
+)
 from cython.cimports.beanpole.protocol.commands import VERB_COUNT, Verb
 from cython.cimports.libc.stdint import int64_t
 

@@ -10,3 +10,9 @@ cdef int watch(Queue queue, int64_t now_ns, Session session, Command command) ex
 cdef int ignore(Queue queue, int64_t now_ns, Session session, Command command) except -1
 cdef int list_tube_used(Queue queue, int64_t now_ns, Session session, Command command) except -1
 cdef int pause_tube(Queue queue, int64_t now_ns, Session session, Command command) except -1
+
+cdef int set_rules(Queue queue, int64_t now_ns, Session session, Command command) except -1
+cdef int get_rules(Queue queue, int64_t now_ns, Session session, Command command) except -1
+cdef int list_rules(Queue queue, int64_t now_ns, Session session, Command command) except -1
+cdef int drop_rules(Queue queue, int64_t now_ns, Session session, Command command) except -1
+cdef int attach_all(Queue queue, bytes pattern) except -1

@@ -1,14 +1,41 @@
-"""The commands that say which tubes a session uses and watches, and pause-tube."""
+"""The commands about tubes: which ones a session uses and watches, pause-tube, and the rules of tubes.
+
+A tube finds its rules when it is made. When those of a pattern change, so do those of the tubes that are there, a piece
+of them a turn, and then the command is answered.
+"""
 
 import cython
+from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
 from cython.cimports.beanpole.engine.commands.serve import offer
+from cython.cimports.beanpole.engine.policies.throttle import attach, replace_rules
+from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.records import Room
 from cython.cimports.beanpole.engine.state.session import Session
-from cython.cimports.beanpole.engine.state.tube import Tube, Watch
+from cython.cimports.beanpole.engine.state.tube import RuleSet, Tube, Watch
 from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t
 
+from beanpole.engine import limits
+from beanpole.protocol.rules import RulesError, parse
+
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
+PATTERNS_MAX = cython.declare(cython.Py_ssize_t, limits.PATTERNS_MAX)
+NAMES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.NAMES_PER_TURN)
+REPLY_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.REPLY_BYTES_PER_TURN)
+NAMES_PER_MOVE = cython.declare(cython.Py_ssize_t, 5)
+"""Names that are looked at in the time in which a job is moved."""
+
+MOVES_PER_SETTING = cython.declare(cython.Py_ssize_t, 300)
+"""Jobs that are moved in the time in which short rules are read, and a thousand patterns put in order."""
+
+RULE_BYTES_PER_MOVE = cython.declare(cython.Py_ssize_t, 4)
+"""Bytes of rules that are read in the time in which a job is moved."""
+
+MOVES_PER_TEXT = cython.declare(cython.Py_ssize_t, 5)
+"""Jobs that are moved in the time in which rules are written."""
+
+WHY_BYTES_MAX = 180
+"""Bytes of what is wrong with rules, in the reply."""
 
 
 def use(queue, now_ns, session, command):
@@ -73,3 +100,173 @@ def pause_tube(queue, now_ns, session, command):
     if tube.paused_until_ns:
         return queue.arm(tube, tube.paused_until_ns)
     return offer(queue, now_ns, tube)
+
+
+# --- the rules of a tube ----------------------------------------------------------------------------------------------
+
+
+def attach_all(queue, pattern):
+    """Let every tube that a pattern is for have the rules that are set for it now."""
+    work: Attach = Attach()
+    work.begin(queue, pattern)
+    while work.at:
+        work.look(queue)
+    return 0
+
+
+@cython.final
+@cython.cclass
+class Attach(LongCommand):
+    """A change of rules that is under way.
+
+    The list of tubes is looked at from its end: a tube that is forgotten gives its place to the last one, which is
+    looked at already, and a new one finds its rules by itself.
+    """
+
+    prefix = cython.declare(bytes)
+    """The beginning of the names of the tubes that it concerns."""
+    at = cython.declare(cython.Py_ssize_t)
+    """Tubes at the front of the engine's list that are not looked at yet."""
+    reply = cython.declare(Word)
+    """What is answered at the end."""
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def begin(self, queue: Queue, pattern: bytes) -> cython.int:
+        """Look for the tubes of a pattern; that of a name is found at once."""
+        if pattern.endswith(b"*"):
+            self.prefix = pattern[:-1]
+            self.at = len(queue.tube_list)
+            return 0
+        tube: Tube = queue.tube_named(pattern)
+        return 0 if tube is None else attach(queue, tube)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def look(self, queue: Queue) -> cython.int:
+        """Look at the next tubes; return how many jobs could be moved in that time."""
+        tube: Tube
+        attached: cython.Py_ssize_t = 0
+        left: cython.Py_ssize_t = NAMES_PER_TURN
+        self.at = min(self.at, cython.cast(cython.Py_ssize_t, len(queue.tube_list)))
+        while left and self.at:
+            left -= 1
+            self.at -= 1
+            tube = cython.cast(Tube, queue.tube_list[self.at], typecheck=True)
+            if tube.name.startswith(self.prefix):
+                attach(queue, tube)
+                attached += 1
+        return (NAMES_PER_TURN - left) // NAMES_PER_MOVE + attached
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def step(self, queue: Queue, now_ns: int64_t, session: Session) -> cython.int:
+        """Look at the next tubes, and reply when none is left."""
+        session.moved_count += self.look(queue)
+        if self.at:
+            return 0
+        session.work = None
+        return session.out.word(self.reply)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def go_on_alone(self, queue: Queue) -> cython.bint:
+        """Look at the next tubes: the rules hold, whether or not anybody reads the reply."""
+        queue.moves_left -= self.look(queue)
+        return self.at != 0
+
+
+# --- set-rules and its like -------------------------------------------------------------------------------------------
+
+
+def set_rules(queue, now_ns, session, command):
+    """set-rules: the rules of a tube, of a prefix of tubes or of all. The same rules again change nothing."""
+    pattern: bytes = command.args.tube_at[: command.args.tube_bytes]
+    session.moved_count += MOVES_PER_SETTING + command.body_bytes // RULE_BYTES_PER_MOVE
+    try:
+        parsed = parse(command.body_at[: command.body_bytes])
+    except RulesError as wrong:
+        return bad_rules(session, wrong.line, wrong.why)
+    rules: RuleSet = RuleSet(pattern, parsed, now_ns)
+    old: RuleSet = None if queue.rules is None else queue.rules.named(pattern)
+    if old is not None and old.text == rules.text:
+        session.read_index = queue.records.index
+        return session.out.word(Word.RULES_SET)
+    if old is None and queue.rules is not None and queue.rules.count >= PATTERNS_MAX:
+        return bad_rules(session, 0, f"there are rules for {PATTERNS_MAX} patterns already")
+    room: cython.int = queue.records.room_for_change(len(pattern) + len(rules.text))
+    if room != Room.OK:
+        return queue.no_room(session, room)
+    replace_rules(queue, pattern, rules)
+    queue.records.rules_changed(rules)
+    return begin_attach(queue, now_ns, session, pattern, Word.RULES_SET)
+
+
+def drop_rules(queue, now_ns, session, command):
+    """drop-rules: what is set for a pattern is no more."""
+    pattern: bytes = command.args.tube_at[: command.args.tube_bytes]
+    rules: RuleSet = None if queue.rules is None else queue.rules.named(pattern)
+    if rules is None:
+        return queue.not_found(session)
+    room: cython.int = queue.records.room_for_change(len(pattern))
+    if room != Room.OK:
+        return queue.no_room(session, room)
+    session.moved_count += MOVES_PER_SETTING
+    replace_rules(queue, pattern, None)
+    queue.records.rules_deleted(rules)
+    return begin_attach(queue, now_ns, session, pattern, Word.DROPPED)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def begin_attach(queue: Queue, now_ns: int64_t, session: Session, pattern: bytes, reply: Word) -> cython.int:
+    """Let the tubes of a pattern have their rules, and reply then."""
+    work: Attach = Attach()
+    work.reply = reply
+    work.begin(queue, pattern)
+    return begin(queue, now_ns, session, work)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def bad_rules(session: Session, line: cython.Py_ssize_t, why: str) -> cython.int:
+    """Reply which line is wrong, and why."""
+    session.out.begin(Word.BAD_RULES)
+    session.out.add_number(line)
+    session.out.add(b" ", 1)
+    session.out.add_bytes(why.encode("ascii", "replace")[:WHY_BYTES_MAX])
+    return session.out.end()
+
+
+def get_rules(queue, now_ns, session, command):
+    """get-rules: the rules that a tube of this name has, whether or not there is one, and for what they were set."""
+    name: bytes = command.args.tube_at[: command.args.tube_bytes]
+    rules: RuleSet = None if queue.rules is None else queue.rules.match(name)
+    if rules is None:
+        return queue.not_found(session)
+    session.moved_count += MOVES_PER_TEXT
+    session.read_index = queue.records.index
+    return session.out.text(b"---\n" + text_of(rules))
+
+
+def list_rules(queue, now_ns, session, command):
+    """list-rules: all rules in the order of their patterns, as many as one reply takes; none: there are no more."""
+    rules: RuleSet
+    texts: list = []
+    left: cython.Py_ssize_t = REPLY_BYTES_PER_TURN
+    after: bytes = command.args.after_at[: command.args.after_bytes] if command.args.after_bytes else b""
+    for rules in [] if queue.rules is None else queue.rules.all():
+        if rules.pattern > after:
+            texts.append(b"- " + b"\n  ".join(text_of(rules).splitlines()) + b"\n")
+            left -= len(texts[len(texts) - 1])
+            if left < 0:
+                break
+    session.moved_count += MOVES_PER_SETTING + MOVES_PER_TEXT * len(texts)
+    session.read_index = queue.records.index
+    return session.out.text(b"---\n" + b"".join(texts))
+
+
+@cython.cfunc
+def text_of(rules: RuleSet) -> bytes:
+    """Return rules with their pattern as YAML, where a `*` means something unless it stands in quotes."""
+    return b'pattern: "%b"\n%b' % (rules.pattern, rules.text)

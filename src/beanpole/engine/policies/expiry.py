@@ -10,9 +10,8 @@ whoever hands out jobs looks at each (:func:`ends`).
 """
 
 import cython
-from cython.cimports.beanpole.engine.state.expiryqueue import ExpiryQueue
 from cython.cimports.beanpole.engine.state.job import Flag, Job
-from cython.cimports.beanpole.engine.state.rules import TubeRules
+from cython.cimports.beanpole.engine.state.jobtable import ExpiryQueue
 from cython.cimports.beanpole.engine.state.tags import (
     EXPIRY_BYTES,
     ExpireBit,
@@ -23,6 +22,7 @@ from cython.cimports.beanpole.engine.state.tags import (
     put_tag,
     read_flags,
 )
+from cython.cimports.beanpole.engine.state.tube import TubeRules
 from cython.cimports.libc.stdint import INT64_MAX, int64_t
 
 AT = cython.declare(cython.Py_ssize_t, 0)

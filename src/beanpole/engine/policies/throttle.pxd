@@ -2,8 +2,7 @@
 from libc.stdint cimport int64_t
 
 from beanpole.engine.state.queue cimport Queue
-from beanpole.engine.state.rules cimport RuleSet, TubeRules
-from beanpole.engine.state.tube cimport Tube
+from beanpole.engine.state.tube cimport RuleSet, Tube, TubeRules
 
 cdef bint is_full(Tube tube, int jobs, int64_t size) noexcept
 cdef bint refuses(Queue queue, bytes name, Tube tube, int jobs, int64_t size) except -1

@@ -14,9 +14,8 @@ from itertools import islice
 
 import cython
 from cython.cimports.beanpole.engine.state.queue import Queue
-from cython.cimports.beanpole.engine.state.rules import RuleSet, RuleTable, TubeRules, token_at_ns
 from cython.cimports.beanpole.engine.state.times import Count
-from cython.cimports.beanpole.engine.state.tube import Closed, Tube
+from cython.cimports.beanpole.engine.state.tube import Closed, RuleSet, RuleTable, Tube, TubeRules, token_at_ns
 from cython.cimports.libc.stdint import int64_t, uint8_t
 
 LIMITS = cython.declare(uint8_t, Closed.RATE | Closed.CONCURRENCY)

@@ -2,17 +2,15 @@
 cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from beanpole.engine.state.expiryqueue cimport ExpiryQueue
 from beanpole.engine.state.failures cimport Failures
 from beanpole.engine.state.heap cimport Heap, Timed
 from beanpole.engine.state.job cimport Flag, Job, State
-from beanpole.engine.state.jobtable cimport JobTable
+from beanpole.engine.state.jobtable cimport ExpiryQueue, JobTable
 from beanpole.engine.state.keys cimport KeyIndex
 from beanpole.engine.state.records cimport Records
-from beanpole.engine.state.rules cimport RuleTable
 from beanpole.engine.state.session cimport Session, SessionList
 from beanpole.engine.state.times cimport Count, JobTime, ServerTimes, Tally, count_in, place_of
-from beanpole.engine.state.tube cimport Tube, TubeList, Watch
+from beanpole.engine.state.tube cimport RuleTable, Tube, TubeList, Watch
 from beanpole.protocol.commands cimport VERB_COUNT
 
 cdef enum Outcome:
@@ -72,7 +70,7 @@ cdef class Queue:
     cdef Py_ssize_t worker_count         # open sessions that reserved
     cdef Py_ssize_t waiting_count        # open sessions that wait
     cdef uint64_t waits_begun_count      # waits ever
-    cdef Py_ssize_t wide_watches         # watched tubes above which a session is wide (wide.py)
+    cdef Py_ssize_t wide_watches         # watched tubes above which a session is wide (session.py)
 
     cdef Heap heap_of(self, Job job)
     cdef int leave(self, Job job) except -1

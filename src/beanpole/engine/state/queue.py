@@ -11,16 +11,14 @@ of five methods (``on_enter`` and its sisters), which an engine overrides. The i
 """
 
 import cython
-from cython.cimports.beanpole.engine.state.ages import add_age, is_newest, remove_age
 from cython.cimports.beanpole.engine.state.failures import Failures, enter_counts, leave_counts
 from cython.cimports.beanpole.engine.state.heap import Heap
 from cython.cimports.beanpole.engine.state.job import Flag, State
 from cython.cimports.beanpole.engine.state.jobtable import JobTable
 from cython.cimports.beanpole.engine.state.records import Records, Room
-from cython.cimports.beanpole.engine.state.session import SessionList
-from cython.cimports.beanpole.engine.state.times import ServerTimes, Tally
+from cython.cimports.beanpole.engine.state.session import SessionList, add_wide, drop_wide
+from cython.cimports.beanpole.engine.state.times import ServerTimes, Tally, add_age, is_newest, remove_age
 from cython.cimports.beanpole.engine.state.tube import Tube, TubeList, Watch
-from cython.cimports.beanpole.engine.state.wide import add_wide, drop_wide
 from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t, uint8_t, uint32_t
 

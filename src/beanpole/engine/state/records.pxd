@@ -3,8 +3,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 from beanpole.engine.state.job cimport Job
-from beanpole.engine.state.tube cimport Tube
-from beanpole.engine.state.rules cimport RuleSet
+from beanpole.engine.state.tube cimport RuleSet, Tube
 
 cpdef enum Room:
     # Whether a record can be kept.

@@ -40,3 +40,12 @@ cdef class SessionList:
     cdef int remove(self, Session session) except -1
     cdef int squeeze(self) except -1
     cdef Py_ssize_t first_from(self, uint64_t number) except -1
+
+cdef int add_wide(Session session, Watch watch) except -1
+cdef int drop_wide(Session session, Watch watch) except -1
+cdef int note_best(Tube tube) except -1
+cdef Heap best_of(Session session, int *left)
+cdef Tube best_tube(Session session, int *left)
+cdef Session next_in_line(Tube tube)
+cdef list wide_waiting(Tube tube)
+cdef Py_ssize_t waiting_in(Tube tube) except -1

@@ -9,7 +9,8 @@ page of list-sessions finds where it begins by halving.
 """
 
 import cython
-from cython.cimports.beanpole.engine.state.heap import Heap, Item, Timed
+from cython.cimports.beanpole.engine.state.heap import Heap, Item, Timed, sooner
+from cython.cimports.beanpole.engine.state.tube import Tube, Watch, can_serve
 from cython.cimports.beanpole.protocol.replies import ReplyBuffer
 from cython.cimports.libc.stdint import uint64_t
 
@@ -101,3 +102,120 @@ class SessionList:
     def all_sessions(self) -> list[Session]:
         """Return every session in order."""
         return [each for each in self.places if each is not None]
+
+
+# --- sessions that watch very many tubes ------------------------------------------------------------------------------
+#
+# A session with few tubes looks at each of them when it reserves, and waits in the line of each. One that watches more
+# than ``Engine.wide_watches`` is wide: it has a heap of its tubes, by the best job of each (``Session.heads``), and
+# each of these tubes knows it (``Tube.wide``). So what it reserves costs as much with a hundred thousand tubes as with
+# one. In return a tube has to tell its wide sessions of jobs, which others don't ask for.
+#
+# No tube stands in such a heap behind its best job: when a better one has come, or the tube was opened, its jobs are
+# offered, and its wide sessions are told before (`note_best`). But it may stand there before it, or although it has
+# nothing to give any more: nobody is told when a job goes. Who finds such a tube at the front puts it where it belongs.
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def note_in(heads: Heap, watch: Watch) -> cython.int:
+    """Let a watch of a tube that has jobs stand where the best of them says."""
+    best = watch.tube.ready.entries
+    if watch.heap_index >= 0:
+        known = cython.address(heads.entries[watch.heap_index])
+        if known.key == best.key and known.tie == best.tie:
+            return 0
+        heads.remove(watch)
+    return heads.push(watch, best.key, best.tie)
+
+
+def add_wide(session, watch):
+    """Note one more tube of a session that watches many; the first time, all of its tubes."""
+    if session.heads is None:
+        session.heads = Heap()
+        for each in session.watches:
+            add_wide(session, cython.cast(Watch, each, typecheck=True))
+        return 0
+    if watch.tube.wide is None:
+        watch.tube.wide = {}
+    watch.tube.wide[watch] = None
+    return note_in(session.heads, watch) if can_serve(watch.tube) else 0
+
+
+def drop_wide(session, watch):
+    """Forget a tube of a wide session."""
+    if watch.heap_index >= 0:
+        session.heads.remove(watch)
+    del watch.tube.wide[watch]
+    if not watch.tube.wide:
+        watch.tube.wide = None
+    return 0
+
+
+def note_best(tube):
+    """Tell the wide sessions of a tube which its best job is now, before its jobs are offered."""
+    if not can_serve(tube):
+        return 0
+    for each in tube.wide:
+        watch: Watch = cython.cast(Watch, each, typecheck=True)
+        note_in(cython.cast(Session, watch.session, typecheck=True).heads, watch)
+    return 0
+
+
+def best_of(session, left):
+    """Return the ready jobs of the watched tube that has the best one; None: none has any, or nothing is `left`."""
+    best: Heap = None
+    tube: Tube
+    watch: Watch
+    if session.heads is not None:
+        tube = best_tube(session, left)
+        return None if tube is None else tube.ready
+    for watch in session.watches:
+        if can_serve(watch.tube) and (best is None or sooner(watch.tube.ready, best)):
+            best = watch.tube.ready
+    return best
+
+
+def best_tube(session, left):
+    """Return the tube of a wide session that has the best job; None: none has one, or nothing is `left`.
+
+    Each tube that stands at the front and does not belong there takes one of what is left.
+    """
+    heads: Heap = session.heads
+    while heads.count and left[0] > 0:
+        watch: Watch = cython.cast(Watch, heads.entries[0].item)
+        best = watch.tube.ready.entries
+        if not can_serve(watch.tube):
+            heads.remove(watch)
+        elif heads.entries[0].key == best.key and heads.entries[0].tie == best.tie:
+            return watch.tube
+        else:
+            note_in(heads, watch)
+        left[0] -= 1
+    return None
+
+
+def wide_waiting(tube):
+    """Return the wide sessions that wait for a job of a tube."""
+    if tube.wide is None:
+        return []
+    sessions = [cython.cast(Watch, each, typecheck=True).session for each in tube.wide]
+    return [session for session in sessions if cython.cast(Session, session, typecheck=True).waiting]
+
+
+def waiting_in(tube):
+    """Return how many sessions wait for a job of a tube."""
+    return tube.waiting_count + (0 if tube.wide is None else len(wide_waiting(tube)))
+
+
+def next_in_line(tube):
+    """Return the session that has waited longest for a job of a tube; None: none waits."""
+    first: Watch = tube.first_waiting
+    found: Session = None if first is None else cython.cast(Session, first.session, typecheck=True)
+    if tube.wide is None:
+        return found
+    for each in tube.wide:
+        session: Session = cython.cast(Session, cython.cast(Watch, each, typecheck=True).session, typecheck=True)
+        if session.waiting and (found is None or session.wait_number < found.wait_number):
+            found = session
+    return found

@@ -1,4 +1,4 @@
-# The header of stats_tubes.py.
+# The header of pages.py.
 from libc.stdint cimport int64_t
 
 from beanpole.engine.state.queue cimport Queue
@@ -11,3 +11,8 @@ cdef int stats_tubes(Queue queue, int64_t now_ns, Session session, Command comma
 cdef int stats_histograms(Queue queue, int64_t now_ns, Session session, Command command) except -1
 cdef bytes head_of(ServerTimes times)
 cdef bytes item_of(Tube tube)
+
+cdef int stats_failures(Queue queue, int64_t now_ns, Session session, Command command) except -1
+
+cdef int list_sessions(Queue queue, int64_t now_ns, Session session, Command command) except -1
+cdef int name_session(Queue queue, int64_t now_ns, Session session, Command command) except -1

@@ -1,0 +1,408 @@
+"""What is done to one job, and to many of them by id or by state.
+
+release, bury, touch, snooze-job and fail-job, which its holder sends; kick, kick-job and delete; delete-many,
+touch-many and clear-tube.
+"""
+
+import cython
+from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
+from cython.cimports.beanpole.engine.commands.serve import offer
+from cython.cimports.beanpole.engine.policies.attempts import (
+    End,
+    Why,
+    bury_job,
+    come_back,
+    dead_bytes,
+    die,
+    end_attempt,
+    ends,
+    forget_attempts,
+    is_last_attempt,
+    waits_to_count,
+)
+from cython.cimports.beanpole.engine.policies.expiry import count_expiry
+from cython.cimports.beanpole.engine.policies.uniqueness import may_return
+from cython.cimports.beanpole.engine.state.heap import Heap
+from cython.cimports.beanpole.engine.state.job import Flag, Job, State
+from cython.cimports.beanpole.engine.state.queue import Outcome, Queue
+from cython.cimports.beanpole.engine.state.records import Room
+from cython.cimports.beanpole.engine.state.session import Session
+from cython.cimports.beanpole.engine.state.tags import Tag, put_tag, tags_after
+from cython.cimports.beanpole.engine.state.times import Count
+from cython.cimports.beanpole.engine.state.tube import Tube
+from cython.cimports.beanpole.engine.state.walk import Walk
+from cython.cimports.beanpole.protocol.commands import Command, Verb
+from cython.cimports.beanpole.protocol.extensions import Kind, bit
+from cython.cimports.beanpole.protocol.replies import Word
+from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
+
+from beanpole.engine import limits
+
+SECOND_NS = cython.declare(int64_t, 1_000_000_000)
+FAILED_BYTES_PER_JOB = cython.declare(int64_t, limits.FAILED_BYTES_PER_JOB)
+
+
+def release(queue, now_ns, session, command):
+    """release: a held job becomes ready or delayed."""
+    job: Job = queue.jobs.find(command.id)
+    if job is None or job.holder is not session:
+        return queue.not_found(session)
+    if job.flags and ends(queue, now_ns, job):
+        session.out.word(Word.RELEASED)
+        return offer(queue, now_ns, job.tube)
+    room: cython.int = queue.records.room_for_change(job.tag_bytes)
+    if room == Room.OK and waits_to_count(queue, job):
+        room = Room.WAIT
+    if room != Room.OK:
+        return queue.no_room(session, room)
+    job.pri = command.pri
+    job.release_count += 1
+    job.tube.total_release_count += 1
+    written: int64_t = come_back(queue, now_ns, job, End.RELEASED, command.delay_ns, False)
+    session.moved_count += written // FAILED_BYTES_PER_JOB
+    session.out.word(Word.RELEASED)
+    return offer(queue, now_ns, job.tube)
+
+
+def bury(queue, now_ns, session, command):
+    """bury: a held job is put aside."""
+    job: Job = queue.jobs.find(command.id)
+    if job is None or job.holder is not session:
+        return queue.not_found(session)
+    room: cython.int = queue.records.room_for_change(job.tag_bytes)
+    if room != Room.OK:
+        return queue.no_room(session, room)
+    queue.leave(job)
+    job.pri = command.pri
+    job.bury_count += 1
+    job.tube.total_bury_count += 1
+    if job.tag_bytes:
+        end_attempt(job)
+    bury_job(queue, job)
+    queue.records.job_changed(job)
+    return session.out.word(Word.BURIED)
+
+
+def touch(queue, now_ns, session, command):
+    """touch: the TTR of a held job starts again."""
+    if not touch_job(queue, now_ns, session, command.id):
+        return queue.not_found(session)
+    return session.out.word(Word.TOUCHED)
+
+
+def touch_job(queue, now_ns, session, id):
+    """Touch a job for a session; False: it holds none of this id."""
+    job: Job = queue.jobs.find(id)
+    if job is None or job.holder is not session:
+        return False
+    due_ns: int64_t = now_ns + job.ttr_s * SECOND_NS
+    session.reserved.move(job, due_ns)
+    queue.arm(session, due_ns)  # change-job may have made the time shorter
+    if queue.records.wants_reservations:
+        queue.records.job_reserved(job)
+    return True
+
+
+def snooze_job(queue, now_ns, session, command):
+    """snooze-job: a held job comes back, after a delay, with nothing wrong."""
+    job: Job = queue.jobs.find(command.args.id)
+    if job is None or job.holder is not session:
+        return queue.not_found(session)
+    if job.flags and ends(queue, now_ns, job):
+        session.out.word(Word.RELEASED)
+        return offer(queue, now_ns, job.tube)
+    room: cython.int = queue.records.room_for_change(job.tag_bytes)
+    if room != Room.OK:
+        return queue.no_room(session, room)
+    if command.args.given & bit(Kind.PRI):
+        job.pri = command.args.pri
+    job.release_count += 1
+    job.tube.total_release_count += 1
+    come_back(queue, now_ns, job, End.SNOOZED, command.args.delay_ns, False)
+    session.out.word(Word.RELEASED)
+    return offer(queue, now_ns, job.tube)
+
+
+def fail_job(queue, now_ns, session, command):
+    """fail-job: a held job has failed; it comes back, or is dead, and keeps what its worker says of it."""
+    job: Job = queue.jobs.find(command.args.id)
+    dead_now: cython.bint = (command.args.given & bit(Kind.DEAD)) != 0
+    if dead_now and command.args.given & bit(Kind.DELAY):
+        return session.out.word(Word.BAD_FORMAT)
+    if job is None or job.holder is not session:
+        return queue.not_found(session)
+    if job.flags and not dead_now and ends(queue, now_ns, job):
+        session.out.word(Word.RELEASED)
+        return offer(queue, now_ns, job.tube)
+    dead: cython.bint = dead_now or is_last_attempt(job)
+    longer: int64_t = tags_after(job, Tag.FAILURE_TEXT, command.body_bytes) - job.tag_bytes
+    whole: cython.bint = longer != 0 or dead
+    room: cython.int = (
+        queue.records.room_for_put(dead_bytes(job) + longer) if whole else queue.records.room_for_change(job.tag_bytes)
+    )
+    if room == Room.OK and not whole and waits_to_count(queue, job):
+        room = Room.WAIT
+    if room != Room.OK:
+        return queue.no_room(session, room)
+    if whole:
+        queue.records.job_dropped(job)
+    queue.failures.remove(job)
+    put_tag(job, Tag.FAILURE_TEXT, command.body_at, command.body_bytes)
+    queue.failures.add(job)
+    if command.args.given & bit(Kind.PRI):
+        job.pri = command.args.pri
+    job.release_count += not dead
+    job.tube.total_release_count += not dead
+    if dead:
+        die(queue, now_ns, job, Why.FAILED if dead_now else Why.ATTEMPTS, whole)
+    else:
+        come_back(queue, now_ns, job, End.RELEASED, command.args.delay_ns, whole)
+    session.out.word(Word.BURIED if dead else Word.RELEASED)
+    return offer(queue, now_ns, job.tube)
+
+
+# --- kick -------------------------------------------------------------------------------------------------------------
+
+
+KICKS_PER_TURN = cython.declare(uint32_t, limits.KICKS_PER_TURN)
+
+
+@cython.final
+@cython.freelist(8)
+@cython.cclass
+class Kick(LongCommand):
+    """A kick that is under way."""
+
+    heap = cython.declare(Heap)
+    """The jobs to kick: the buried ones of a tube, or the delayed ones."""
+    left = cython.declare(uint32_t)
+    """Jobs that it still may move."""
+    kicked_count = cython.declare(uint32_t)
+    """Jobs that it moved so far."""
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def step(self, queue: Queue, now_ns: int64_t, session: Session) -> cython.int:
+        """Kick the next KICKS_PER_TURN jobs; those whose key another job has keep their place."""
+        passed: list = []
+        outcome: cython.int = self.kick_some(queue, now_ns, session, passed)
+        job: Job
+        for job, place in passed:
+            self.heap.push(job, place, job.id)
+        session.moved_count += len(passed)
+        return outcome
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def kick_some(self, queue: Queue, now_ns: int64_t, session: Session, passed: list) -> cython.int:
+        """Kick, and take out of the heap what is passed over."""
+        heap: Heap = self.heap
+        room: cython.Py_ssize_t = KICKS_PER_TURN
+        cost: cython.Py_ssize_t
+        while self.left and heap.count:
+            if room <= 0:
+                return 0
+            job: Job = cython.cast(Job, heap.entries[0].item)
+            if job.flags and not may_return(queue, job):
+                if len(passed) == KICKS_PER_TURN:
+                    break
+                passed.append((job, heap.entries[0].key))
+                heap.remove(job)
+                continue
+            change: cython.int = queue.records.room_for_change(job.tag_bytes)
+            if change == Room.WAIT:
+                return Outcome.AGAIN
+            if change == Room.FULL:
+                break
+            kick_one(queue, now_ns, job)
+            self.kicked_count += 1
+            self.left -= 1
+            cost = 1 + queue.failures.cost()
+            session.moved_count += cost
+            room -= cost
+        session.work = None
+        return session.out.number(Word.KICKED, self.kicked_count)
+
+
+def kick(queue, now_ns, session, command):
+    """kick: buried jobs of the used tube become ready, or where there are none delayed ones."""
+    work: Kick = Kick()
+    work.heap = session.used.buried if session.used.buried.count else session.used.delayed
+    work.left = command.bound
+    return begin(queue, now_ns, session, work)
+
+
+def kick_one(queue, now_ns, job):
+    """Make a buried or delayed job ready."""
+    job.kick_count += 1
+    job.tube.total_kick_count += 1
+    if job.tag_bytes:
+        forget_attempts(job)
+    queue.leave(job)
+    if job.flags & Flag.EXPIRES and job.state == State.BURIED:
+        count_expiry(job, now_ns)
+    queue.enter(job, State.READY, job.pri)
+    queue.records.job_changed(job)
+    return offer(queue, now_ns, job.tube)
+
+
+def kick_job(queue, now_ns, session, command):
+    """kick-job: the same for one job of any tube."""
+    job: Job = queue.jobs.find(command.id)
+    if (
+        job is None
+        or (job.state != State.BURIED and job.state != State.DELAYED)
+        or (job.flags and not may_return(queue, job))
+    ):
+        return queue.not_found(session)
+    room: cython.int = queue.records.room_for_change(job.tag_bytes)
+    if room != Room.OK:
+        return queue.no_room(session, room)
+    session.out.word(Word.KICKED)
+    return kick_one(queue, now_ns, job)
+
+
+# --- delete -----------------------------------------------------------------------------------------------------------
+
+
+JOBS_PER_PIECE = cython.declare(cython.Py_ssize_t, limits.JOBS_PER_PIECE)
+RESTING = cython.declare(cython.int, 1 << State.READY | 1 << State.DELAYED | 1 << State.BURIED)
+"""The states of jobs that nobody holds."""
+
+
+def delete(queue, now_ns, session, command):
+    """delete: a job in any state, unless another session holds it."""
+    return session.out.word(Word.DELETED) if delete_job(queue, session, command.id) else queue.not_found(session)
+
+
+def delete_job(queue, session, id):
+    """Delete a job for a session; False: it has none of this id that it may delete."""
+    job: Job = queue.jobs.find(id)
+    if job is None or (job.state == State.RESERVED and job.holder is not session):
+        return False
+    job.tube.delete_count += 1
+    queue.discard(job)
+    return True
+
+
+@cython.final
+@cython.cclass
+class Ids(LongCommand):
+    """A command for ids of jobs that is under way."""
+
+    line = cython.declare(bytes)
+    """The ids in decimal, with one space between them; the decoder has looked at them."""
+    at = cython.declare(cython.Py_ssize_t)
+    """Bytes of it that are done."""
+    touches = cython.declare(cython.bint)
+    """It is a touch-many, not a delete-many."""
+    done_count = cython.declare(cython.Py_ssize_t)
+    """Jobs that it deleted or touched so far."""
+    lost = cython.declare(list)
+    """The ids of those that it could not, in the order of the line."""
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def step(self, queue: Queue, now_ns: int64_t, session: Session) -> cython.int:
+        """Delete or touch the next JOBS_PER_PIECE jobs, and reply when none is left."""
+        line: cython.p_const_char = self.line
+        size: cython.Py_ssize_t = len(self.line)
+        room: cython.Py_ssize_t = JOBS_PER_PIECE
+        cost: cython.Py_ssize_t
+        id: uint64_t
+        while self.at < size:
+            if room <= 0:
+                return Outcome.DONE
+            id = 0
+            while self.at < size and line[self.at] != 32:
+                id = id * 10 + cython.cast(uint64_t, line[self.at] - 48)
+                self.at += 1
+            self.at += 1
+            if touch_job(queue, now_ns, session, id) if self.touches else delete_job(queue, session, id):
+                self.done_count += 1
+            else:
+                self.lost.append(id)
+            cost = 1 + queue.failures.cost()
+            room -= cost
+            session.moved_count += cost
+        session.work = None
+        if not self.touches:  # whoever watches how many jobs are done goes by this counter
+            queue.command_counts[cython.cast(cython.int, Verb.DELETE)] += self.done_count
+        session.out.begin(Word.TOUCHED if self.touches else Word.DELETED)
+        session.out.add_number(self.done_count)
+        if self.lost:
+            session.read_index = queue.records.index
+        for lost in self.lost:
+            session.out.add(b" ", 1)
+            session.out.add_number(lost)
+        return session.out.end()
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def begin_ids(queue: Queue, now_ns: int64_t, session: Session, command: Command, touches: cython.bint) -> cython.int:
+    """Begin a command for the ids of its line."""
+    work: Ids = Ids()
+    work.line = command.args.ids_at[: command.args.ids_bytes]
+    work.touches = touches
+    work.lost = []
+    return begin(queue, now_ns, session, work)
+
+
+def delete_many(queue, now_ns, session, command):
+    """delete-many: delete by id; the reply counts the deleted jobs and names the others."""
+    return begin_ids(queue, now_ns, session, command, False)
+
+
+def touch_many(queue, now_ns, session, command):
+    """touch-many: the same with touch."""
+    return begin_ids(queue, now_ns, session, command, True)
+
+
+@cython.final
+@cython.cclass
+class Clear(LongCommand):
+    """A clear-tube that is under way."""
+
+    walk = cython.declare(Walk)
+    tube = cython.declare(Tube)
+    cleared_count = cython.declare(uint64_t)
+    """Jobs that it has deleted so far."""
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def step(self, queue: Queue, now_ns: int64_t, session: Session) -> cython.int:
+        """Delete the next jobs, the latest first: those leave their heaps at no cost."""
+        job: Job
+        room: cython.Py_ssize_t = JOBS_PER_PIECE
+        if queue.records.backlog_full():
+            return Outcome.AGAIN
+        self.walk.begin_piece()
+        cleared: cython.Py_ssize_t = 0
+        while room > 0:
+            job = self.walk.next()
+            if job is None:
+                break
+            queue.discard(job)
+            cleared += 1
+            room -= 1 + queue.failures.cost()
+        session.moved_count += JOBS_PER_PIECE - room + self.walk.piece_cost()
+        self.cleared_count += cleared
+        queue.tally(self.tube, Count.CLEARED, cleared)
+        if self.walk.done:
+            session.work = None
+            session.read_index = queue.records.index
+            return session.out.number(Word.CLEARED, self.cleared_count)
+        return 0
+
+
+def clear_tube(queue, now_ns, session, command):
+    """clear-tube: delete the jobs that a tube has now in some states; those that are held stay."""
+    states: cython.int = command.args.states or RESTING
+    work: Clear = Clear()
+    work.tube = queue.tube_named(command.args.tube_at[: command.args.tube_bytes])
+    if work.tube is None:
+        session.read_index = queue.records.index
+        return session.out.number(Word.CLEARED, 0)
+    work.walk = Walk(queue.jobs, work.tube, states, 0, queue.next_job_id - 1, True)
+    return begin(queue, now_ns, session, work)

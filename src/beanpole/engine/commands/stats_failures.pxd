@@ -1,8 +1,0 @@
-# The header of stats_failures.py.
-from libc.stdint cimport int64_t
-
-from beanpole.engine.state.queue cimport Queue
-from beanpole.engine.state.session cimport Session
-from beanpole.protocol.commands cimport Command
-
-cdef int stats_failures(Queue queue, int64_t now_ns, Session session, Command command) except -1
