@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from beanpole.conformance.run import ServerTarget, Target
 from beanpole.conformance.script import Script
-from beanpole.conformance.target import ServerTarget, Target
 from tests.servers import REPLY_TIMEOUT_S, beanpole_server, beanstalkd_server
 
 if TYPE_CHECKING:

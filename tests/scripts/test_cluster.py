@@ -8,9 +8,8 @@ import os
 
 import pytest
 
-from beanpole.conformance.run import Run
+from beanpole.conformance.run import Run, ServerTarget
 from beanpole.conformance.script import SCRIPTS, Script, read_script
-from beanpole.conformance.target import ServerTarget
 from tests.clusters import clustered_server
 from tests.databases import DatabaseServers
 from tests.scripts.target import SETTLE_S

@@ -18,8 +18,8 @@ from beanpole.errors import BeanpoleError, ExitCode
 SHOWN_MAX = 600  # characters of what was sent or received
 
 if TYPE_CHECKING:
-    from beanpole.conformance.grade import Grade
     from beanpole.conformance.kit import Result
+    from beanpole.conformance.replies import Grade
 
 EPILOG = """\b
 Exit codes:
@@ -50,9 +50,8 @@ def conformance(command: tuple[str, ...], *, extensions: bool, patience: float, 
 
     For example: beanpole conformance beanstalkd -l 127.0.0.1 -p {port} -z {max-job-size}
     """
-    from beanpole.conformance.grade import Grade
-    from beanpole.conformance.kit import examine
-    from beanpole.conformance.program import PORT, Program
+    from beanpole.conformance.kit import PORT, Program, examine
+    from beanpole.conformance.replies import Grade
 
     if not any(PORT in word for word in command):
         raise click.BadParameter(
@@ -93,7 +92,7 @@ def record_of(result: "Result") -> Mapping[str, object]:
 
 def report(results: "Iterable[Result]") -> list[str]:
     """Return the report: what failed, the worst first, what was skipped and why, a line for each clause and grade."""
-    from beanpole.conformance.grade import Grade
+    from beanpole.conformance.replies import Grade
 
     results = list(results)
     lines = []

@@ -1,11 +1,97 @@
-"""Plays a golden script against a target, and says where the conversation first went otherwise."""
+"""Plays a golden script against a target, a server behind sockets for one, and says where the two first differ."""
 
-from dataclasses import dataclass, replace
+import select
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
 
-from beanpole.conformance.expectation import CRLF, Part, expectation, match
-from beanpole.conformance.grade import Grade, grade_of, heads
+from beanpole.conformance.replies import CRLF, Grade, Part, expectation, grade_of, heads, match
 from beanpole.conformance.script import Script, Step, check_statistics
-from beanpole.conformance.target import Target
+
+
+class Target(Protocol):
+    """The operations of a script."""
+
+    def connect(self, name: str) -> None:
+        """Open a connection."""
+
+    def send(self, name: str, data: bytes) -> None:
+        """Send bytes."""
+
+    def more(self, name: str, *, expected: bool) -> bytes:
+        """Receive what comes, which is waited for if it is expected; b"" when nothing does."""
+
+    def half_close(self, name: str) -> None:
+        """Send a FIN."""
+
+    def disconnect(self, name: str) -> None:
+        """Close a connection."""
+
+    def is_closed(self, name: str) -> bool:
+        """Whether the server has closed a connection."""
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+
+    def drain(self) -> None:
+        """Have the server drain."""
+
+
+class ServerTarget:
+    """A server: replies are awaited, and time passes only where the script says so.
+
+    `connect` gives a connection that is known to be accepted; `drain` puts the server into drain mode. A reply is
+    awaited for `patience_s`. The server has `settle_s` to send what it must not send, or to notice a FIN: too short
+    means that a mistake is found at a later line of the script, not a false alarm, as servers handle what happens to
+    them in order.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], socket.socket],
+        drain: Callable[[], None],
+        patience_s: float,
+        settle_s: float,
+    ) -> None:
+        self.open = connect
+        self.drain = drain
+        self.patience_s = patience_s
+        self.settle_s = settle_s
+        self.sockets: dict[str, socket.socket] = {}
+
+    def connect(self, name: str) -> None:
+        self.sockets[name] = self.open()
+
+    def send(self, name: str, data: bytes) -> None:
+        self.sockets[name].sendall(data)
+
+    def more(self, name: str, *, expected: bool) -> bytes:
+        patience_s = self.patience_s if expected else self.settle_s
+        readable, _, _ = select.select([self.sockets[name]], [], [], patience_s)
+        return self.sockets[name].recv(1 << 20) if readable else b""
+
+    def half_close(self, name: str) -> None:
+        self.sockets[name].shutdown(socket.SHUT_WR)
+
+    def disconnect(self, name: str) -> None:
+        self.sockets.pop(name).close()
+        time.sleep(self.settle_s)
+
+    def is_closed(self, name: str) -> bool:
+        try:
+            return self.sockets[name].recv(1) == b""
+        except ConnectionResetError:  # Closed as well: by a server that had not read all that was sent.
+            return True
+
+    def advance(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def close(self) -> None:
+        """Close what the script has left open."""
+        for connection in self.sockets.values():
+            connection.close()
 
 
 @dataclass(frozen=True)
@@ -18,9 +104,9 @@ class Problem:
     sent: bytes = b""
     """What the connection was sent before."""
 
+    grade: Grade = Grade.LOST
     expected: bytes = b""
     received: bytes = b""
-    grade: Grade = Grade.LOST
 
     def __str__(self) -> str:
         return f"{self.script.path.name}:{self.line}: {self.text}"
@@ -50,13 +136,12 @@ class Run:
                 return problem
         for name in self.received:
             if left := self.unexpected(name):
-                return self.problem(None, name, f"at the end {name} has got {left!r}", received=left)
+                return self.problem(self.script.steps[-1], name, f"at the end {name} has got {left!r}", received=left)
         return None
 
-    def problem(self, step: Step | None, name: str, text: str, expected: bytes = b"", received: bytes = b"") -> Problem:
-        """Return what went wrong at a step, or behind the last one."""
-        line = (step or self.script.steps[-1]).line
-        return Problem(self.script, line, text, self.sent.get(name, b""), expected, received)
+    def problem(self, step: Step, name: str, text: str, grade: Grade = Grade.LOST, **said: bytes) -> Problem:
+        """Return what went wrong at a step; `said` is what was expected and received."""
+        return Problem(self.script, step.line, text, self.sent.get(name, b""), grade, **said)
 
     def due(self, step: Step) -> tuple[list[bytes], list[bytes]]:
         """Return the words of the replies that are due at a step, and of those that may have come as well.
@@ -113,7 +198,7 @@ class Run:
             _, later = self.due(step)
             early = heads(left)
             grade = Grade.ORDER if early == later[: len(early)] else Grade.LOST
-            return replace(self.problem(step, name, f"{name} has got {left!r}", received=left), grade=grade)
+            return self.problem(step, name, f"{name} has got {left!r}", grade, received=left)
         if step.kind == "is closed" and not self.target.is_closed(name):
             return self.problem(step, name, f"{name} is open")
         return None
@@ -132,7 +217,7 @@ class Run:
             if size is None or not self.fill(name):
                 break
         text = f"wanted {step.data!r}, got {got!r}"
-        return replace(self.problem(step, name, text, step.data, got), grade=self.grade(step))
+        return self.problem(step, name, text, self.grade(step), expected=step.data, received=got)
 
     def expect_statistics(self, name: str, step: Step) -> Problem | None:
         """Read statistics, and compare those that the step names."""
@@ -152,7 +237,8 @@ class Run:
             grade, rest = self.grade(step), self.received[name]
         if not text:
             return None
-        return replace(self.problem(step, name, text, "\n".join(["OK", *step.statistics]).encode(), rest), grade=grade)
+        expected = "\n".join(["OK", *step.statistics]).encode()
+        return self.problem(step, name, text, grade, expected=expected, received=rest)
 
     def fill(self, name: str, *, expected: bool = True) -> bool:
         """Receive more for a connection; false when nothing comes."""

@@ -84,17 +84,14 @@ class Script:
 
     @property
     def seconds(self) -> float:
-        """How long the script takes in real time, at least."""
         return sum(step.seconds for step in self.steps)
 
     @property
     def body_bytes_max(self) -> int:
-        """The largest body that the server takes."""
         return int(self.settings.get("max-job-size", self.server_bytes_max))
 
     @property
     def tubes_max(self) -> int:
-        """How many tubes there may be."""
         return int(self.settings.get("tubes-max", TUBES_MAX))
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 
 from beanpole import Client
 from beanpole.cli import conformance as verb
-from beanpole.conformance import kit, program
-from beanpole.conformance.grade import Grade
-from beanpole.conformance.kit import Result
+from beanpole.conformance import kit
+from beanpole.conformance.kit import Program, Result, Server
+from beanpole.conformance.replies import Grade
 from beanpole.conformance.script import SCRIPTS, Script, read_script
 from beanpole.errors import ExitCode
 from beanpole.testing import FakeServer
@@ -75,7 +75,7 @@ def quoted(reply: bytes) -> bytes:
     return b"OK %d\r\n%b" % (len(body) - 2, body)
 
 
-class Fakes:
+class Fakes(Program):
     """A program whose servers are in this process, where a start costs nothing; their replies may be changed."""
 
     def __init__(self, lie: Lie, body_bytes_max: int | None = None) -> None:
@@ -87,14 +87,14 @@ class Fakes:
         return True
 
     @contextlib.contextmanager
-    def serve(self, script: Script) -> Iterator[program.Server]:
+    def serve(self, script: Script) -> Iterator[Server]:
         """A fresh server behind a liar; no script that is played here drains it."""
         size = self.body_bytes_max or script.body_bytes_max
         fake = FakeServer(body_bytes_max=size, tubes_max=script.tubes_max, extensions=True)
         with fake, LyingServer(fake.address, self.lie) as server:
             thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.005})
             thread.start()
-            yield program.Server(0, server.server_address[1], REPLY_TIMEOUT_S)
+            yield Server(0, server.server_address[1], REPLY_TIMEOUT_S)
             server.shutdown()
             thread.join(REPLY_TIMEOUT_S)
 
@@ -123,9 +123,7 @@ def test_beanstalkd_keeps_the_protocol() -> None:
 
 def test_our_server_takes_all_settings_and_lists_all_extensions() -> None:
     """That it answers as written is shown beside, by the same scripts."""
-    ours = program.Program(
-        (sys.executable, "-m", "beanpole", "serve", "-l", HOST, "-p", "{port}", "-z", "{max-job-size}"), 60
-    )
+    ours = Program((sys.executable, "-m", "beanpole", "serve", "-l", HOST, "-p", "{port}", "-z", "{max-job-size}"), 60)
     script = read_script(next(path for path in SCRIPTS if path.stem == "put_job_refused"), 65535)
     assert kit.play(ours, script, 60, like_beanstalkd=False).problem is None, "it drains"
     with ours.serve(script) as server, Client(f"{HOST}:{server.port}") as client:

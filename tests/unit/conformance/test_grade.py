@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from beanpole.conformance.grade import Grade, grade_of, heads
+from beanpole.conformance.replies import Grade, grade_of, heads
 from beanpole.conformance.run import Run
 from beanpole.conformance.script import read_script
 
