@@ -279,24 +279,19 @@ class Engine(Queue):
     # --- policies -----------------------------------------------------------------------------------------------------
 
     def on_enter(self, job):
-        """Let a job hold its key or not, and stand in the queue of expiry if its time counts."""
         keep_key(self, job)
         if job.flags & Flag.EXPIRES and (job.state == State.READY or job.state == State.DELAYED):
             return follow_expiry(self, job)
         return 0
 
     def on_discard(self, job):
-        """Let another job hold its key."""
         return forget_key(self, job)
 
     def on_free(self, tube):
-        """Open the tube if too many of its jobs were held."""
         return open_if_free(self, tube)
 
     def on_open(self, tube):
-        """Let the tube have the rules that are set for it."""
         return attach(self, tube)
 
     def on_drop(self, tube):
-        """Remember how many tokens its bucket lacks."""
         return keep_bucket(self, tube)

@@ -1,8 +1,6 @@
 """Every limit of the engine, with its unit and its reason."""
 
-URGENT_PRI_BELOW = 1024
-"""A ready job of a smaller priority counts as urgent in the statistics."""
-
+URGENT_PRI_BELOW = 1024  # a ready job of a smaller priority counts as urgent in the statistics
 DEADLINE_MARGIN_NS = 1_000_000_000
 """The safety margin: in the last second of a reservation ``reserve`` answers ``DEADLINE_SOON``."""
 
@@ -13,7 +11,7 @@ One that expires counts twice, one that dies as more: see FAILED_BYTES_PER_JOB.
 """
 
 WIDE_WATCHES = 5_000
-"""Watched tubes of a session above which it does not look at each of them, a fraction of a millisecond: see session.py."""
+"""Watched tubes above which a session does not look at each of them, a fraction of a millisecond: see session.py."""
 
 ENDS_PER_TURN = 1_000
 """Jobs that are over and that one command finds in its way; then it is tried again, or left to the next tick.
@@ -21,24 +19,13 @@ ENDS_PER_TURN = 1_000
 One that dies counts as more by its bytes: see FAILED_BYTES_PER_JOB.
 """
 
-TUBES_PER_BLOCK = 256
-"""Names of tubes that list-tubes keeps as one text: a change makes it write that text again, 10 microseconds."""
-
-REPLY_BYTES_PER_TURN = 65_536
-"""Bytes of a long list that are written before others have their turn."""
-
-KICKS_PER_TURN = 1_000
-"""Jobs that one kick moves before other connections have their turn: a fraction of a millisecond."""
-
+REPLY_BYTES_PER_TURN = 65_536  # bytes of a long list that are written before others have their turn
+KICKS_PER_TURN = 1_000  # jobs that one kick moves before other connections have their turn: a fraction of a millisecond
 WALK_IDS_PER_TURN = 10_000
 """Ids that a search for the jobs of a tube passes before others have their turn: a fraction of a millisecond."""
 
-PRI_DEFAULT = 65_536
-"""The priority of a ``put-job`` that names none."""
-
-TTR_S_DEFAULT = 60
-"""Seconds of the time to run of a ``put-job`` that names none."""
-
+PRI_DEFAULT = 65_536  # the priority of a ``put-job`` that names none
+TTR_S_DEFAULT = 60  # seconds of the time to run of a ``put-job`` that names none
 JOBS_PER_PIECE = 1_000
 """Jobs that a command about many changes before others have their turn: a fraction of a millisecond."""
 
@@ -51,24 +38,14 @@ NAMES_PER_TURN = 5_000
 TUBES_PER_TURN = 25
 """Tubes of which stats-tubes or stats-histograms writes before others have their turn: a fraction of a millisecond."""
 
-TUBES_PER_PAGE = 1_000
-"""Tubes in the reply to a stats-tubes or stats-histograms that asks for no number of them."""
-
-SESSIONS_PER_PAGE = 1_000
-"""Sessions in the reply to a list-sessions that asks for no number of them."""
-
+TUBES_PER_PAGE = 1_000  # tubes in the reply to a stats-tubes or stats-histograms that asks for no number of them
+SESSIONS_PER_PAGE = 1_000  # sessions in the reply to a list-sessions that asks for no number of them
 SESSIONS_PER_TURN = 50
 """Sessions of which list-sessions writes before others have their turn: a fraction of a millisecond."""
 
-WATCHED_SHOWN_MAX = 20
-"""Tubes that list-sessions names of those that a session watches."""
-
-HELD_LOOKED_MAX = 1_000
-"""Jobs of a session among which list-sessions looks for the one that it has held longest."""
-
-NAMED_MAX = 10
-"""Jobs, and sessions, that a reason of ``explain-tube`` names."""
-
+WATCHED_SHOWN_MAX = 20  # tubes that list-sessions names of those that a session watches
+HELD_LOOKED_MAX = 1_000  # jobs of a session among which list-sessions looks for the one that it has held longest
+NAMED_MAX = 10  # jobs, and sessions, that a reason of ``explain-tube`` names
 MOVES_PER_TURN = 2_500
 """Jobs that come back in a turn from sessions that are closed, or tubes that these watch no more, under a millisecond.
 
@@ -84,9 +61,7 @@ ROOM_RETRY_NS = 1_000_000
 The end of the turn has made some by then, or found none.
 """
 
-PATTERNS_MAX = 1_000
-"""Patterns that may have rules: a new tube looks for its own among them."""
-
+PATTERNS_MAX = 1_000  # patterns that may have rules: a new tube looks for its own among them
 TUBES_TIMED_MAX = 1_000
 """Tubes whose jobs are timed by tube, at 0.75 kB each; those of the others are timed over all tubes only."""
 

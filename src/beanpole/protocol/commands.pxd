@@ -97,9 +97,4 @@ cdef class Command:
     cdef const char *body_at             # PUT: into the decoder's input, CRLF included
     cdef readonly Py_ssize_t body_bytes  # PUT: bytes at body_at, CRLF not counted
     cdef Arguments args                  # of an extension; its pointers lead into the decoder's input as well
-    cdef const char *line_at             # of an extension: its line without CRLF
-    cdef Py_ssize_t line_bytes
     cdef readonly bint closes            # a mistake behind which nothing can be understood: the connection is closed
-    cdef bytes owned                     # what tube_at body_at or args points into, when own() was called
-    cdef int own(self) except -1
-    cdef int own_extension(self) except -1

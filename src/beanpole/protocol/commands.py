@@ -16,49 +16,12 @@ from beanpole.protocol.extensions import EXTENSIONS
 class Command:
     """One command. A field that the verb does not use holds whatever an earlier command left."""
 
-    def own(self):
-        """Copy what the pointers lead to, so that the command outlives the decoder's input."""
-        if self.verb > Verb.EXPECTED_CRLF:
-            return self.own_extension()
-        if self.verb == Verb.PUT:
-            self.owned = self.body_at[: self.body_bytes + 2]
-            self.body_at = self.owned
-        elif self.tube_bytes:
-            self.owned = self.tube_at[: self.tube_bytes]
-            self.tube_at = self.owned
-        return 0
-
-    def own_extension(self):
-        """Do what `own` does for an extension: its line and its body lie one behind the other."""
-        size: cython.Py_ssize_t = self.line_bytes + 2
-        if self.args.given & BODY_KINDS:
-            size += self.body_bytes + 2
-        owned: bytes = self.line_at[:size]
-        at: cython.p_const_char = owned
-        if self.args.ids_at is not cython.NULL:
-            self.args.ids_at = at + (self.args.ids_at - self.line_at)
-        if self.args.tube_at is not cython.NULL:
-            self.args.tube_at = at + (self.args.tube_at - self.line_at)
-        if self.args.to_at is not cython.NULL:
-            self.args.to_at = at + (self.args.to_at - self.line_at)
-        if self.args.after_at is not cython.NULL:
-            self.args.after_at = at + (self.args.after_at - self.line_at)
-        if self.args.key_at is not cython.NULL:
-            self.args.key_at = at + (self.args.key_at - self.line_at)
-        if self.args.given & BODY_KINDS:
-            self.body_at = at + self.line_bytes + 2
-        self.line_at = at
-        self.owned = owned
-        return 0
-
     @property
     def tube(self) -> bytes:
-        """The tube that the command names."""
         return self.tube_at[: self.tube_bytes]
 
     @property
     def body(self) -> bytes:
-        """The body, without its CRLF."""
         return self.body_at[: self.body_bytes]
 
     @property

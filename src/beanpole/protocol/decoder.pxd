@@ -56,6 +56,7 @@ cdef class Decoder:
     cdef bint extension_line(self, Command command) noexcept
     cdef bint long_extension(self, Command command, ExtensionRow *row) noexcept
     cdef bint extension(self, Command command, ExtensionRow *row, const char *start, const char *end) noexcept
+    cdef bint swallow(self, Py_ssize_t size, Verb verb, Verb counted) noexcept
     cdef bint refuse(self, Command command, ExtensionRow *row, const char *at, const char *end) noexcept
     cdef Py_ssize_t size_limit(self, ExtensionRow *row) noexcept
     cdef bint extension_body(self, Command command) noexcept

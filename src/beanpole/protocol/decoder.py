@@ -45,12 +45,12 @@ CANCEL = cython.declare(cython.p_const_char, b"cancel-reserve\r\n")
 CANCEL_BYTES = cython.declare(cython.Py_ssize_t, 16)
 
 ROW_COUNT = cython.declare(cython.int, len(COMMANDS))
-rows = cython.declare(VerbRow[64])
+rows = cython.declare(VerbRow[255])
 
 
 def fill_rows():
     """Copy the verbs into C memory, where every line looks them up."""
-    assert len(COMMANDS) <= 64, "the table of verbs outgrew its C copy"
+    assert len(COMMANDS) <= 255, "the table of verbs outgrew its C copy"
     for i, (text, verb, shape, _, _) in enumerate(COMMANDS):
         rows[i].text = text
         rows[i].text_bytes = len(text)
@@ -59,6 +59,21 @@ def fill_rows():
 
 
 fill_rows()
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def line_end(at: cython.p_const_char, end: cython.p_const_char) -> cython.p_const_char:
+    """Return where the CRLF is that ends a line; NULL: there is none."""
+    while at < end:
+        at = cython.cast(cython.p_const_char, memchr(at, 13, end - at))
+        if at is cython.NULL or at + 1 == end:
+            break
+        if at[1] == 10:
+            return at
+        at += 1
+    return cython.NULL
 
 
 @cython.cclass
@@ -122,7 +137,6 @@ class Decoder:
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes of memory that the decoder holds."""
         return self.kept.capacity
 
     def receive(self, data: bytes) -> None:
@@ -134,13 +148,12 @@ class Decoder:
         self.extend(size)
 
     def next_command(self) -> Command | None:
-        """Return the next complete command, or None when it needs more input."""
+        """Return the next complete command, which holds until more is received; None: it needs more input."""
         command: Command = Command()
         command.tube_bytes = 0
         if not self.next(command):
             self.settle()
             return None
-        command.own()
         return command
 
     # --- commands -----------------------------------------------------------------------------------------------------
@@ -185,15 +198,9 @@ class Decoder:
         """Decode a command line. False: it is not complete, or the mode changed."""
         start: cython.p_const_char = self.input + self.at
         there: cython.Py_ssize_t = min(self.end - self.at, LINE_BYTES_MAX)
-        cr: cython.p_const_char = start
-        end: cython.p_const_char = start + there
-        while True:
-            cr = cython.cast(cython.p_const_char, memchr(cr, 13, end - cr)) if cr < end else cython.NULL
-            if cr is cython.NULL or cr + 1 == end:
-                return there == LINE_BYTES_MAX and self.extension_line(command)
-            if cr[1] == 10:
-                break
-            cr += 1
+        cr: cython.p_const_char = line_end(start, start + there)
+        if cr is cython.NULL:
+            return there == LINE_BYTES_MAX and self.extension_line(command)
         self.at += cr + 2 - start
         command.counted = Verb.NONE
         command.closes = False
@@ -231,17 +238,11 @@ class Decoder:
             self.skip_left = 0
             return False
         there: cython.Py_ssize_t = min(self.end - self.at, EXTENSION_LINE_BYTES_MAX)
-        cr: cython.p_const_char = start + self.scanned
-        end: cython.p_const_char = start + there
-        while True:
-            cr = cython.cast(cython.p_const_char, memchr(cr, 13, end - cr)) if cr < end else cython.NULL
-            if cr is cython.NULL or cr + 1 == end:
-                # A CR at the end is looked at once more, when what follows it is there.
-                self.scanned = there if cr is cython.NULL else there - 1
-                return there == EXTENSION_LINE_BYTES_MAX and self.long_extension(command, row)
-            if cr[1] == 10:
-                break
-            cr += 1
+        cr: cython.p_const_char = line_end(start + self.scanned, start + there)
+        if cr is cython.NULL:
+            # A CR at the end is looked at once more, when what follows it is there.
+            self.scanned = there - 1 if start[there - 1] == 13 else there
+            return there == EXTENSION_LINE_BYTES_MAX and self.long_extension(command, row)
         self.scanned = 0
         self.at += cr + 2 - start
         command.counted = Verb.NONE
@@ -271,19 +272,13 @@ class Decoder:
         at: cython.p_const_char = start + row.text_bytes
         if not read_extension(row, at, end, cython.address(command.args)):
             return self.refuse(command, row, at, end)
-        command.line_at = start
-        command.line_bytes = end - start
         if row.size_word >= 0:
             size: cython.Py_ssize_t = command.args.body_bytes
             if size > self.size_limit(row):
-                self.skip_left = cython.cast(uint64_t, size) + 2
-                self.skip_verb = Verb.JOB_TOO_BIG
-                self.skip_counted = Verb.NONE
-                self.mode = Mode.SKIP
-                return False
+                return self.swallow(size, Verb.JOB_TOO_BIG, Verb.NONE)
             # The line stays with the input until its body is there: what it names lies in it.
             self.at = start - self.input
-            self.line_bytes = command.line_bytes + 2
+            self.line_bytes = end - start + 2
             self.put_bytes = size
             self.mode = Mode.EXTENSION_BODY
             return False
@@ -300,9 +295,13 @@ class Decoder:
         if not read_size(row, at, end, cython.address(size)):
             command.closes = True
             return True
+        return self.swallow(size, Verb.JOB_TOO_BIG if size > self.size_limit(row) else Verb.BAD_FORMAT, Verb.NONE)
+
+    def swallow(self, size, verb, counted):
+        """Let a body of `size` bytes be passed over, before the command that is made of the line: a mistake."""
         self.skip_left = cython.cast(uint64_t, size) + 2
-        self.skip_verb = Verb.JOB_TOO_BIG if size > self.size_limit(row) else Verb.BAD_FORMAT
-        self.skip_counted = Verb.NONE
+        self.skip_verb = verb
+        self.skip_counted = counted
         self.mode = Mode.SKIP
         return False
 
@@ -333,8 +332,6 @@ class Decoder:
         command.verb = row.verb
         command.counted = row.verb
         command.closes = False
-        command.line_at = start
-        command.line_bytes = end - start
         command.body_at = body
         command.body_bytes = size
         return True
@@ -357,11 +354,7 @@ class Decoder:
         if at is cython.NULL:
             return True
         if size > self.body_bytes_max:
-            self.skip_left = cython.cast(uint64_t, size) + 2
-            self.skip_verb = Verb.JOB_TOO_BIG
-            self.skip_counted = Verb.PUT
-            self.mode = Mode.SKIP
-            return False
+            return self.swallow(size, Verb.JOB_TOO_BIG, Verb.PUT)
         if at != end:
             command.counted = Verb.PUT
             return True

@@ -11,7 +11,6 @@ from beanpole.protocol.rules import RULES
 
 
 def bit(kind):
-    """Return the bit of a kind in ``Arguments.given``."""
     return cython.cast(uint64_t, 1) << cython.cast(cython.int, kind)
 
 

@@ -4,6 +4,8 @@ Exactly one space stands between them, numbers have no sign, and what is unknown
 whole line a ``BAD_FORMAT``: nothing that a client asked for is dropped in silence. Nothing here raises.
 """
 
+import re
+
 import cython
 from cython.cimports.beanpole.protocol.arguments import is_name, read_seconds, read_u32, read_u64
 from cython.cimports.beanpole.protocol.extensions import Arguments, Field, Kind, bit
@@ -22,13 +24,9 @@ RESERVE_TIMEOUT_S_MAX = cython.declare(uint64_t, limits.RESERVE_TIMEOUT_S_MAX)
 SECOND_NS = cython.declare(uint64_t, 1_000_000_000)
 
 ROW_COUNT = cython.declare(cython.int, len(EXTENSIONS))
-rows = cython.declare(ExtensionRow[64])
-names = cython.declare("const char *[64]")
-"""The names of options, by Kind."""
-
-fields = cython.declare("const char *[8]")
-"""What list-jobs can be asked for, by Field."""
-
+rows = cython.declare(ExtensionRow[255])
+names = cython.declare("const char *[64]")  # the names of options, by Kind
+fields = cython.declare("const char *[8]")  # what list-jobs can be asked for, by Field
 SIZES = (Kind.BYTES, Kind.TEXT_BYTES, Kind.RULES_BYTES)
 
 
@@ -38,6 +36,7 @@ def fill_rows():
         names[cython.cast(cython.int, kind)] = name
     for field, name in FIELD_NAMES.items():
         fields[cython.cast(cython.int, field)] = name
+    assert len(EXTENSIONS) <= 255, "the table of extensions outgrew its C copy"
     for i, (text, words, options) in enumerate(EXTENSIONS):
         rows[i].text = text
         rows[i].text_bytes = len(text)
@@ -266,42 +265,19 @@ def is_key(at: cython.p_const_char, end: cython.p_const_char) -> cython.bint:
     return at == end
 
 
+CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f]")
+
+
 @cython.cfunc
 @cython.exceptval(check=False)
 def is_label(at: cython.p_const_char, end: cython.p_const_char) -> cython.bint:
     """Whether the bytes can be what a session is called: UTF-8 without control characters."""
     if end - at > SESSION_NAME_BYTES_MAX:
         return False
-    while at < end:
-        size: cython.Py_ssize_t = character_bytes(at, end - at)
-        if size == 0:
-            return False
-        at += size
-    return True
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def character_bytes(at: cython.p_const_char, left: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Return the bytes of the character of UTF-8 that begins here; 0: it is none, or a control character."""
-    first: cython.int = cython.cast(cython.uchar, at[0])
-    if first < 128:
-        return 1 if first >= 32 and first != 127 else 0
-    size: cython.Py_ssize_t = 2 if first < 0xE0 else 3 if first < 0xF0 else 4
-    if first < 0xC2 or first > 0xF4 or size > left:
-        return 0
-    # What the second byte may be: no control character, nothing longer than it must be, no surrogate, no more than
-    # there are characters.
-    low: cython.int = 0xA0 if first == 0xC2 or first == 0xE0 else 0x90 if first == 0xF0 else 0x80
-    high: cython.int = 0x9F if first == 0xED else 0x8F if first == 0xF4 else 0xBF
-    second: cython.int = cython.cast(cython.uchar, at[1])
-    if second < low or second > high:
-        return 0
-    i: cython.Py_ssize_t
-    for i in range(2, size):
-        if cython.cast(cython.uchar, at[i]) & 0xC0 != 0x80:
-            return 0
-    return size
+    try:
+        return CONTROL.search(at[: end - at].decode("utf-8")) is None
+    except UnicodeDecodeError:
+        return False
 
 
 @cython.cfunc
@@ -343,8 +319,7 @@ def read_fields(at: cython.p_const_char, end: cython.p_const_char, args: cython.
         at = stop + 1
 
 
-RESERVED_BIT = cython.declare(uint8_t, 2)
-"""The bit of a job's state RESERVED."""
+RESERVED_BIT = cython.declare(uint8_t, 2)  # the bit of a job's state RESERVED
 
 
 @cython.cfunc

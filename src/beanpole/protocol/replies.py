@@ -93,19 +93,15 @@ class ReplyBuffer:
         return self.add(cython.address(digits[0]), end - cython.address(digits[0]))
 
     def add_bytes(self, text):
-        """Append a bytes object."""
         return self.add(text, len(text))
 
     def end(self):
-        """Append CRLF."""
         return self.add(b"\r\n", 2)
 
     def word(self, word):
-        """Append a reply that is a word and nothing else."""
         return self.add(words[word].line, words[word].size + 2)
 
     def begin(self, word):
-        """Append a word with a space."""
         return self.add(words[word].start, words[word].size + 1)
 
     def number(self, word, number):

@@ -6,7 +6,7 @@ number in one way. What the rules mean is the engine's business.
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 from beanpole.errors import RulesError
@@ -69,10 +69,22 @@ class Rules:
     concurrency: int = 0
 
     @property
+    def rate_interval_ns(self) -> int:
+        return 0 if self.rate is None else self.rate.interval_ns
+
+    @property
+    def rate_burst(self) -> int:
+        return 0 if self.rate is None else self.rate.burst
+
+    @property
     def text(self) -> bytes:
         """The rules as lines, each with its LF."""
         found = [(name, row.write(self)) for name, row in RULES.items()]
         return b"".join([b"%b: %b\n" % (name.encode(), value) for name, value in found if value])
+
+
+NUMBERS = (*(each.name for each in fields(Rules) if each.name != "rate"), "rate_interval_ns", "rate_burst")
+"""What the engine needs of rules, each of which is a field of its `RuleSet`."""
 
 
 def parse(text: bytes) -> Rules:
@@ -208,7 +220,6 @@ def read_expire(words: list[bytes]) -> dict[str, Any]:
 
 
 def write_expire(rules: Rules) -> bytes:
-    """Write what `read_expire` reads."""
     return seconds(rules.expire_ns) + (b" dead" if rules.expire_dead else b"")
 
 
@@ -223,7 +234,6 @@ def read_unique(words: list[bytes]) -> dict[str, Any]:
 
 
 def write_unique(rules: Rules) -> bytes:
-    """Write what `read_unique` reads."""
     if not rules.unique:
         return b""
     until = b" until reserve" if rules.unique_until_reserve else b""
@@ -243,7 +253,6 @@ def read_rate(words: list[bytes]) -> dict[str, Any]:
 
 
 def write_rate(rules: Rules) -> bytes:
-    """Write what `read_rate` reads."""
     rate = rules.rate
     return b"" if rate is None else b"%d/%b burst %d" % (rate.count, rate.unit, rate.burst)
 

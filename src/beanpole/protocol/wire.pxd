@@ -3,7 +3,7 @@ cimport cython
 from libc.stdint cimport uint64_t
 
 from beanpole.protocol.buffer cimport Buffer
-from beanpole.protocol.replies cimport Form, ReplyBuffer, Word
+from beanpole.protocol.replies cimport Form, Word
 
 cdef struct Found:
     # A reply where it lies in the reader's memory: valid until the reader receives more.
@@ -57,5 +57,3 @@ cdef class ReplyReader:
 
 cdef const char *read_digits(const char *at, const char *end, uint64_t *number) noexcept
 cdef uint64_t whole(object value, uint64_t most, str name) except? 0
-cdef int add_put(ReplyBuffer out, object body, bytes numbers) except -1
-cdef bytes put_numbers(object pri, object delay_s, object ttr_s)

@@ -17,7 +17,7 @@ from typing import TypeVar
 import cython
 from cython.cimports.beanpole.protocol.arguments import read_u64
 from cython.cimports.beanpole.protocol.buffer import append, shrink
-from cython.cimports.beanpole.protocol.replies import Form, ReplyBuffer, Word, put_number, words
+from cython.cimports.beanpole.protocol.replies import Form, Word, put_number, words
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cython.cimports.libc.stdint import UINT64_MAX, uint64_t
 from cython.cimports.libc.stdlib import free
@@ -40,8 +40,7 @@ INPUT_BYTES_KEPT = cython.declare(cython.Py_ssize_t, limits.CLIENT_RECEIVE_BYTES
 
 WORDS_END = cython.declare(cython.int, len(WORDS) + 1)
 
-T = TypeVar("T")
-"""What the answer to a call is for Python code."""
+T = TypeVar("T")  # what the answer to a call is for Python code
 
 
 def read_digits(at, end, number):
@@ -304,11 +303,14 @@ def with_number(verb: bytes, number: uint64_t) -> bytes:
 
 
 @cython.cfunc
-def one_put(body: bytes, pri: uint64_t, delay_s: uint64_t, ttr_s: uint64_t) -> bytes:
-    """Make one put, of numbers that are checked."""
+def one_put(body: object, pri: uint64_t, delay_s: uint64_t, ttr_s: uint64_t) -> bytes:
+    """Make one put, of numbers that are checked. Raise TypeError for a body that is not bytes."""
+    if not isinstance(body, bytes):
+        raise TypeError(f"a body is bytes here, not {type(body).__name__}: encode it, or choose an encoding or codec")
+    text: bytes = body
     line: cython.char[96]
     at: cython.p_char = cython.address(line[0])
-    size: cython.Py_ssize_t = len(body)
+    size: cython.Py_ssize_t = len(text)
     memcpy(at, b"put ", 4)
     at = put_number(at + 4, pri)
     at[0] = 32
@@ -322,34 +324,14 @@ def one_put(body: bytes, pri: uint64_t, delay_s: uint64_t, ttr_s: uint64_t) -> b
     made: bytes = PyBytes_FromStringAndSize(cython.NULL, start + size + 2)
     out: cython.p_char = PyBytes_AS_STRING(made)
     memcpy(out, cython.address(line[0]), start)
-    memcpy(out + start, PyBytes_AS_STRING(body), size)
+    memcpy(out + start, PyBytes_AS_STRING(text), size)
     memcpy(out + start + size, b"\r\n", 2)
     return made
-
-
-def put_numbers(pri, delay_s, ttr_s):
-    """Check and format the numbers of a put, all but the size."""
-    numbers = (whole(pri, PRI_MAX, "priority"), whole(delay_s, PRI_MAX, "delay"), whole(ttr_s, PRI_MAX, "ttr"))
-    return b"put %d %d %d " % numbers
-
-
-def add_put(out, body, numbers):
-    """Append one put."""
-    if not isinstance(body, bytes):
-        raise TypeError(f"a body is bytes here, not {type(body).__name__}: encode it, or choose an encoding or codec")
-    text: bytes = body
-    out.add_bytes(numbers)
-    out.add_number(len(text))
-    out.end()
-    out.add_bytes(text)
-    return out.end()
 
 
 @cython.annotation_typing(False)
 def put(body: bytes, pri: int, delay_s: int, ttr_s: int) -> bytes:
     """``put <pri> <delay> <ttr> <bytes>``. Raise ArgumentError for a number out of range."""
-    if not isinstance(body, bytes):
-        return puts([body], pri, delay_s, ttr_s)  # says what is wrong
     return one_put(
         body, whole(pri, PRI_MAX, "priority"), whole(delay_s, PRI_MAX, "delay"), whole(ttr_s, PRI_MAX, "ttr")
     )
@@ -358,11 +340,10 @@ def put(body: bytes, pri: int, delay_s: int, ttr_s: int) -> bytes:
 @cython.annotation_typing(False)
 def puts(bodies: list[bytes], pri: int, delay_s: int, ttr_s: int) -> bytes:
     """One put a body. Raise ArgumentError for a number out of range."""
-    out: ReplyBuffer = ReplyBuffer()
-    numbers: bytes = put_numbers(pri, delay_s, ttr_s)
-    for body in bodies:
-        add_put(out, body, numbers)
-    return out.take()
+    pri_ok: uint64_t = whole(pri, PRI_MAX, "priority")
+    delay_ok: uint64_t = whole(delay_s, PRI_MAX, "delay")
+    ttr_ok: uint64_t = whole(ttr_s, PRI_MAX, "ttr")
+    return b"".join([one_put(body, pri_ok, delay_ok, ttr_ok) for body in bodies])
 
 
 @cython.annotation_typing(False)
@@ -373,13 +354,7 @@ def with_id(verb: bytes, id: int) -> bytes:
 
 def with_ids(verb: bytes, ids: list[int]) -> bytes:
     """``<verb> <id>`` for each id. Raise ArgumentError for what is no id."""
-    out: ReplyBuffer = ReplyBuffer()
-    start: bytes = verb + b" "
-    for id in ids:
-        out.add_bytes(start)
-        out.add_number(whole(id, UINT64_MAX, "id"))
-        out.end()
-    return out.take()
+    return b"".join([with_id(verb, id) for id in ids])
 
 
 NUMBERS = {

@@ -39,7 +39,6 @@ OF_THE_RESERVED = cython.declare(uint64_t, bit(Kind.TTR) | bit(Kind.EXPIRE))
 
 
 @cython.cfunc
-@cython.exceptval(-1, check=False)
 def bring_back(job: Job) -> cython.int:
     """Let a job that is moved be dead no more: a kick, for workers that count attempts themselves."""
     if job.tag_bytes and died_in(job) is not None:
@@ -192,15 +191,11 @@ class Move(LongCommand):
     target = cython.declare(bytes)
     """The name of the tube to which they go: it may be forgotten and made again while this goes on. None: each dead job
     goes back to the tube in which it died, and the others stay."""
-    job = cython.declare(Job)
-    """The next job to move, which had no room in the last turn; None: the walk finds it."""
-    left = cython.declare(uint32_t)
-    """Jobs that it still may move."""
-    moved = cython.declare(uint32_t)
-    """Jobs that it has moved."""
+    job = cython.declare(Job)  # the next job to move, which had no room in the last turn; None: the walk finds it
+    left = cython.declare(uint32_t)  # jobs that it still may move
+    moved = cython.declare(uint32_t)  # jobs that it has moved
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def step(self, queue: Queue, now_ns: int64_t, session: Session) -> cython.int:
         """Move the next jobs, the oldest first."""
         room: cython.Py_ssize_t = JOBS_PER_PIECE
@@ -224,7 +219,6 @@ class Move(LongCommand):
         return 0
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def find(self) -> cython.bint:
         """Find the job to move next; False: there is none, or none in this turn."""
         if self.job is not None:
@@ -236,7 +230,6 @@ class Move(LongCommand):
         return self.job is not None
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def may_move(self) -> cython.bint:
         """Whether the command is about the job; one whose key another job has stays buried, as for kick."""
         job: Job = self.job
@@ -249,11 +242,9 @@ class Move(LongCommand):
 
     @cython.cfunc
     def target_name(self) -> bytes:
-        """Return the name of the tube to which the job goes that was found."""
         return died_in(self.job) if self.target is None else self.target
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def move(self, queue: Queue, now_ns: int64_t) -> cython.int:
         """Move the job that was found: a delayed one stays delayed, any other becomes ready."""
         job: Job = self.job
@@ -263,7 +254,6 @@ class Move(LongCommand):
         return offer(queue, now_ns, target)
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def room(self, queue: Queue) -> cython.int:
         """Return whether the job can go to its new tube: a Room."""
         name: bytes = self.target_name()

@@ -9,15 +9,14 @@ is looked up piece by piece, as list-jobs does.
 
 import cython
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
-from cython.cimports.beanpole.engine.policies.attempts import died_in
 from cython.cimports.beanpole.engine.policies.expiry import dies_of_age, expiry_of
 from cython.cimports.beanpole.engine.policies.uniqueness import may_return, rival
 from cython.cimports.beanpole.engine.state.heap import COUNTED_MAX
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of
 from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.session import Session, waiting_in, wide_waiting
-from cython.cimports.beanpole.engine.state.tags import Tag, attempt_of, find_tag, get_number
-from cython.cimports.beanpole.engine.state.tube import Closed, Tube, TubeRules, Watch, token_at_ns
+from cython.cimports.beanpole.engine.state.tags import Death, Tag, attempt_of, find_tag, read_death
+from cython.cimports.beanpole.engine.state.tube import Closed, RuleSet, Tube, Watch, token_at_ns
 from cython.cimports.beanpole.engine.state.walk import Walk
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.libc.stdint import int64_t
@@ -56,11 +55,9 @@ class ExplainTube(LongCommand):
 
     tube = cython.declare(Tube)
     walk = cython.declare(Walk)
-    held = cython.declare(list)
-    """The ids of those that it has found."""
+    held = cython.declare(list)  # the ids of those that it has found
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def step(self, queue: Queue, now_ns: int64_t, session: Session) -> cython.int:
         """Look for more, and reply when they are enough."""
         job: Job
@@ -100,7 +97,6 @@ def reason(word: str, **facts: str | int) -> str:
 
 
 def truth(holds: bool) -> str:
-    """Return a fact that holds or doesn't."""
     return "true" if holds else "false"
 
 
@@ -153,11 +149,11 @@ def reasons_of(queue: Queue, now_ns: int64_t, job: Job) -> list[str]:
 def closed_reasons(now_ns: int64_t, tube: Tube) -> list[str]:
     """Return why nothing may be reserved from a tube."""
     reasons = []
-    rules: TubeRules = tube.rules
+    rules: RuleSet = tube.rules
     if tube.paused_until_ns:
         reasons.append(reason("paused", left=seconds(tube.paused_until_ns - now_ns)))
     if tube.closed & Closed.RATE:
-        reasons.append(reason("rate", left=seconds(token_at_ns(rules) - now_ns)))
+        reasons.append(reason("rate", left=seconds(token_at_ns(tube) - now_ns)))
     if tube.closed & Closed.CONCURRENCY:
         reasons.append(reason("concurrency", held=tube.reserved_count, limit=rules.concurrency))
     return reasons
@@ -221,13 +217,12 @@ def past_reasons(now_ns: int64_t, job: Job) -> list[str]:
         limit = {"limit": job.tube.rules.attempts} if job.tube.rules is not None and job.tube.rules.attempts else {}
         reasons.append(reason("attempts", attempt=attempt, **limit, under_way=truth(under_way)))
     size: cython.Py_ssize_t = 0
-    died: bytes = died_in(job)
-    if died is not None:
-        at: cython.p_const_char = find_tag(job, Tag.DEATH, cython.address(size))
-        ago = seconds(now_ns - cython.cast(int64_t, get_number(at, 8)))
-        why: bytes = WHY_WORDS.get(cython.cast(cython.int, at[12]), b"")
-        reasons.append(reason("died", ago=ago, tube=quoted(died), attempts=get_number(at + 8, 4), why=quoted(why)))
-    at = find_tag(job, Tag.FAILURE_TEXT, cython.address(size))
+    death: Death
+    if read_death(job, cython.address(death)):
+        ago, why = seconds(now_ns - death.at_ns), quoted(WHY_WORDS.get(death.why, b""))
+        tube = quoted(death.tube[: death.tube_bytes])
+        reasons.append(reason("died", ago=ago, tube=tube, attempts=death.attempts, why=why))
+    at: cython.p_const_char = find_tag(job, Tag.FAILURE_TEXT, cython.address(size))
     if at is not cython.NULL:
         reasons.append(reason("failed", reason=quoted(at[:size])))
     return reasons
@@ -246,7 +241,6 @@ def quoted(text: bytes) -> str:
 
 
 def about_tube(tube: Tube) -> list[tuple[str, object]]:
-    """Return what is said first of a tube."""
     return [
         ("tube", tube.name.decode()),
         ("ready", tube.ready.count),
@@ -261,7 +255,7 @@ def about_tube(tube: Tube) -> list[tuple[str, object]]:
 def full_reasons(tube: Tube) -> list[str]:
     """Return why a tube takes no jobs."""
     reasons: list[str] = []
-    rules: TubeRules = tube.rules
+    rules: RuleSet = tube.rules
     if rules is None:
         return reasons
     count: cython.Py_ssize_t = tube.ready.count + tube.delayed.count
@@ -295,7 +289,6 @@ def reasons_of_tube(queue: Queue, now_ns: int64_t, tube: Tube, held: list[int]) 
 
 
 def listed(some: list[object]) -> str:
-    """Return a list of what is JSON already."""
     return f"[{', '.join(map(str, some))}]"
 
 
@@ -312,5 +305,4 @@ def first_waiting(tube: Tube) -> list[Session]:
 
 
 def wait_number(session: Session) -> int:
-    """Return how many waits had begun before that of a session."""
     return session.wait_number

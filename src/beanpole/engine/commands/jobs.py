@@ -45,21 +45,32 @@ FAILED_BYTES_PER_JOB = cython.declare(int64_t, limits.FAILED_BYTES_PER_JOB)
 def release(queue, now_ns, session, command):
     """release: a held job becomes ready or delayed."""
     job: Job = queue.jobs.find(command.id)
+    return give_back(queue, now_ns, session, job, End.RELEASED, command.pri, command.delay_ns)
+
+
+def snooze_job(queue, now_ns, session, command):
+    """snooze-job: a held job comes back, after a delay, with nothing wrong."""
+    job: Job = queue.jobs.find(command.args.id)
+    pri: int64_t = command.args.pri if command.args.given & bit(Kind.PRI) else -1
+    return give_back(queue, now_ns, session, job, End.SNOOZED, pri, command.args.delay_ns)
+
+
+def give_back(queue, now_ns, session, job, end, pri, delay_ns):
+    """Let a job come back from its holder, with its own pri if that is below 0."""
     if job is None or job.holder is not session:
         return queue.not_found(session)
-    if job.flags and ends(queue, now_ns, job):
-        session.out.word(Word.RELEASED)
-        return offer(queue, now_ns, job.tube)
-    room: cython.int = queue.records.room_for_change(job.tag_bytes)
-    if room == Room.OK and waits_to_count(queue, job):
-        room = Room.WAIT
-    if room != Room.OK:
-        return queue.no_room(session, room)
-    job.pri = command.pri
-    job.release_count += 1
-    job.tube.total_release_count += 1
-    written: int64_t = come_back(queue, now_ns, job, End.RELEASED, command.delay_ns, False)
-    session.moved_count += written // FAILED_BYTES_PER_JOB
+    if not (job.flags and ends(queue, now_ns, job)):
+        room: cython.int = queue.records.room_for_change(job.tag_bytes)
+        if room == Room.OK and end == End.RELEASED and waits_to_count(queue, job):
+            room = Room.WAIT
+        if room != Room.OK:
+            return queue.no_room(session, room)
+        if pri >= 0:
+            job.pri = pri
+        job.release_count += 1
+        job.tube.total_release_count += 1
+        written: int64_t = come_back(queue, now_ns, job, end, delay_ns, False)
+        session.moved_count += written // FAILED_BYTES_PER_JOB
     session.out.word(Word.RELEASED)
     return offer(queue, now_ns, job.tube)
 
@@ -101,26 +112,6 @@ def touch_job(queue, now_ns, session, id):
     if queue.records.wants_reservations:
         queue.records.job_reserved(job)
     return True
-
-
-def snooze_job(queue, now_ns, session, command):
-    """snooze-job: a held job comes back, after a delay, with nothing wrong."""
-    job: Job = queue.jobs.find(command.args.id)
-    if job is None or job.holder is not session:
-        return queue.not_found(session)
-    if job.flags and ends(queue, now_ns, job):
-        session.out.word(Word.RELEASED)
-        return offer(queue, now_ns, job.tube)
-    room: cython.int = queue.records.room_for_change(job.tag_bytes)
-    if room != Room.OK:
-        return queue.no_room(session, room)
-    if command.args.given & bit(Kind.PRI):
-        job.pri = command.args.pri
-    job.release_count += 1
-    job.tube.total_release_count += 1
-    come_back(queue, now_ns, job, End.SNOOZED, command.args.delay_ns, False)
-    session.out.word(Word.RELEASED)
-    return offer(queue, now_ns, job.tube)
 
 
 def fail_job(queue, now_ns, session, command):
@@ -168,20 +159,15 @@ KICKS_PER_TURN = cython.declare(uint32_t, limits.KICKS_PER_TURN)
 
 
 @cython.final
-@cython.freelist(8)
 @cython.cclass
 class Kick(LongCommand):
     """A kick that is under way."""
 
-    heap = cython.declare(Heap)
-    """The jobs to kick: the buried ones of a tube, or the delayed ones."""
-    left = cython.declare(uint32_t)
-    """Jobs that it still may move."""
-    kicked_count = cython.declare(uint32_t)
-    """Jobs that it moved so far."""
+    heap = cython.declare(Heap)  # the jobs to kick: the buried ones of a tube, or the delayed ones
+    left = cython.declare(uint32_t)  # jobs that it still may move
+    kicked_count = cython.declare(uint32_t)  # jobs that it moved so far
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def step(self, queue: Queue, now_ns: int64_t, session: Session) -> cython.int:
         """Kick the next KICKS_PER_TURN jobs; those whose key another job has keep their place."""
         passed: list = []
@@ -193,7 +179,6 @@ class Kick(LongCommand):
         return outcome
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def kick_some(self, queue: Queue, now_ns: int64_t, session: Session, passed: list) -> cython.int:
         """Kick, and take out of the heap what is passed over."""
         heap: Heap = self.heap
@@ -290,19 +275,13 @@ def delete_job(queue, session, id):
 class Ids(LongCommand):
     """A command for ids of jobs that is under way."""
 
-    line = cython.declare(bytes)
-    """The ids in decimal, with one space between them; the decoder has looked at them."""
-    at = cython.declare(cython.Py_ssize_t)
-    """Bytes of it that are done."""
-    touches = cython.declare(cython.bint)
-    """It is a touch-many, not a delete-many."""
-    done_count = cython.declare(cython.Py_ssize_t)
-    """Jobs that it deleted or touched so far."""
-    lost = cython.declare(list)
-    """The ids of those that it could not, in the order of the line."""
+    line = cython.declare(bytes)  # the ids in decimal, with one space between them; the decoder has looked at them
+    at = cython.declare(cython.Py_ssize_t)  # bytes of it that are done
+    touches = cython.declare(cython.bint)  # it is a touch-many, not a delete-many
+    done_count = cython.declare(cython.Py_ssize_t)  # jobs that it deleted or touched so far
+    lost = cython.declare(list)  # the ids of those that it could not, in the order of the line
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def step(self, queue: Queue, now_ns: int64_t, session: Session) -> cython.int:
         """Delete or touch the next JOBS_PER_PIECE jobs, and reply when none is left."""
         line: cython.p_const_char = self.line
@@ -339,7 +318,6 @@ class Ids(LongCommand):
 
 
 @cython.cfunc
-@cython.exceptval(-1, check=False)
 def begin_ids(queue: Queue, now_ns: int64_t, session: Session, command: Command, touches: cython.bint) -> cython.int:
     """Begin a command for the ids of its line."""
     work: Ids = Ids()
@@ -366,11 +344,9 @@ class Clear(LongCommand):
 
     walk = cython.declare(Walk)
     tube = cython.declare(Tube)
-    cleared_count = cython.declare(uint64_t)
-    """Jobs that it has deleted so far."""
+    cleared_count = cython.declare(uint64_t)  # jobs that it has deleted so far
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def step(self, queue: Queue, now_ns: int64_t, session: Session) -> cython.int:
         """Delete the next jobs, the latest first: those leave their heaps at no cost."""
         job: Job

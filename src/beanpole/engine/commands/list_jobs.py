@@ -14,11 +14,10 @@ of them.
 
 import cython
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
-from cython.cimports.beanpole.engine.policies.attempts import died_in
 from cython.cimports.beanpole.engine.state.job import Job, State, deadline_of
 from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.session import Session
-from cython.cimports.beanpole.engine.state.tags import KeyBit, Tag, find_tag, get_number
+from cython.cimports.beanpole.engine.state.tags import Death, KeyBit, Tag, find_tag, get_number, read_death
 from cython.cimports.beanpole.engine.state.tube import Tube
 from cython.cimports.beanpole.engine.state.walk import Walk
 from cython.cimports.beanpole.protocol.extensions import Field, Kind, bit
@@ -33,8 +32,7 @@ FIELD_TEXT_BYTES_MAX = cython.declare(cython.Py_ssize_t, 2_800)
 """Bytes of a text in a field: a line has at most 4 096. Only a reason with many control characters has more."""
 
 STATES = (b" state=ready pri=", b" state=reserved pri=", b" state=delayed pri=", b" state=buried pri=")
-states = cython.declare("const char *[4]")
-"""What a frame says of each State, up to the priority."""
+states = cython.declare("const char *[4]")  # what a frame says of each State, up to the priority
 
 
 def fill_states():
@@ -148,24 +146,20 @@ def add_more(out, queue, job):
         out.add(b" attempts=", 10)
         out.add_number(job.tube.rules.attempts)
     add_key(out, job)
-    name: bytes = died_in(job)
-    if name is None:
+    death: Death
+    if not read_death(job, cython.address(death)):
         return 0
-    if name != job.tube.name:
+    if death.tube[: death.tube_bytes] != job.tube.name:
         out.add(b" from=", 6)
-        out.add(name, len(name))
+        out.add(death.tube, death.tube_bytes)
     out.add(b" died=", 6)
-    said = find_tag(job, Tag.DEATH, cython.address(size))
-    died_ns: int64_t = cython.cast(int64_t, get_number(said, 8)) + queue.wall_lead_ns
-    return add_seconds(out, max(died_ns, 0))
+    return add_seconds(out, max(death.at_ns + queue.wall_lead_ns, 0))
 
 
 @cython.cfunc
-@cython.exceptval(-1, check=False)
 def add_fields(out: ReplyBuffer, queue: Queue, job: Job, now_ns: int64_t, fields: cython.int) -> cython.int:
     """Append the fields that are asked for, of those that the job has."""
     size: cython.Py_ssize_t = 0
-    said: cython.p_const_char
     if job.state == State.RESERVED and job.holder.used is not None:  # else its holder is closed, and gives it back
         if fields >> Field.SESSION & 1:
             out.add(b" session=", 9)
@@ -180,15 +174,15 @@ def add_fields(out: ReplyBuffer, queue: Queue, job: Job, now_ns: int64_t, fields
         add_seconds(out, max(deadline_of(job) - now_ns, 0))
     if not fields >> Field.REASON & 1 or job.tag_bytes == 0:
         return 0
-    said = find_tag(job, Tag.DEATH, cython.address(size))
-    if said is not cython.NULL:
-        why: bytes = WHY_WORDS.get(cython.cast(cython.int, said[12]), b"")
+    death: Death
+    if read_death(job, cython.address(death)):
+        why: bytes = WHY_WORDS.get(death.why, b"")
         if why:
             out.add(b" why=", 5)
             out.add(why, len(why))
         out.add(b" tried=", 7)
-        out.add_number(get_number(said + 8, 4))
-    said = find_tag(job, Tag.FAILURE_TEXT, cython.address(size))
+        out.add_number(death.attempts)
+    said: cython.p_const_char = find_tag(job, Tag.FAILURE_TEXT, cython.address(size))
     if said is not cython.NULL:
         out.add(b" reason=", 8)
         add_text(out, said, size)
@@ -196,7 +190,6 @@ def add_fields(out: ReplyBuffer, queue: Queue, job: Job, now_ns: int64_t, fields
 
 
 @cython.cfunc
-@cython.exceptval(-1, check=False)
 def add_text(out: ReplyBuffer, text: cython.p_const_char, size: cython.Py_ssize_t) -> cython.int:
     """Append a text as it stands in a field: spaces, control characters and percent signs as ``%`` and two digits."""
     digits: cython.p_const_char = b"0123456789ABCDEF"
@@ -249,24 +242,17 @@ BODIES_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.BODIES_BYTES_MAX)
 class Page(LongCommand):
     """A page that is being written: its first line says how many jobs there are, so it is collected first."""
 
-    walk = cython.declare(Walk)
-    """Where the jobs come from; None: they come in another order than by id."""
+    walk = cython.declare(Walk)  # where the jobs come from; None: they come in another order than by id
     frames = cython.declare(ReplyBuffer)
-    count = cython.declare(uint32_t)
-    """Jobs in it."""
-    limit = cython.declare(uint32_t)
-    """Jobs that it may have."""
-    bodies = cython.declare(cython.Py_ssize_t)
-    """Bytes that are shown of each body at the most."""
+    count = cython.declare(uint32_t)  # jobs in it
+    limit = cython.declare(uint32_t)  # jobs that it may have
+    bodies = cython.declare(cython.Py_ssize_t)  # bytes that are shown of each body at the most
     bytes_left = cython.declare(cython.Py_ssize_t)
     """Bytes of bodies that still have room, and of the reasons that are asked for."""
-    fields = cython.declare(cython.int)
-    """What else is said of each: a bit for each Field."""
-    last_id = cython.declare(uint64_t)
-    """The id of its last job."""
+    fields = cython.declare(cython.int)  # what else is said of each: a bit for each Field
+    last_id = cython.declare(uint64_t)  # the id of its last job
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def add(self, queue: Queue, job: Job, now_ns: int64_t) -> cython.bint:
         """Add a job, unless its body has no room any more; the first one always has."""
         shown: cython.Py_ssize_t = min(self.bodies, cython.cast(cython.Py_ssize_t, job.body_bytes))
@@ -282,7 +268,6 @@ class Page(LongCommand):
         return True
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def reply(self, queue: Queue, session: Session, more: cython.bint) -> cython.int:
         """Send the page; `more`: there may be another one."""
         session.read_index = queue.records.index
@@ -295,7 +280,6 @@ class Page(LongCommand):
         return session.out.add(self.frames.buffer.data, self.frames.buffer.size)
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def step(self, queue: Queue, now_ns: int64_t, session: Session) -> cython.int:
         """Look for more jobs."""
         job: Job
@@ -333,7 +317,7 @@ def list_jobs(queue, now_ns, session, command):
         for each in heap_in(tube, states).first(page.limit):
             if not page.add(queue, cython.cast(Job, each, typecheck=True), now_ns):
                 break
-        session.moved_count += page.count
+        session.moved_count += 2 * page.count
         return page.reply(queue, session, False)
     page.walk = Walk(queue.jobs, tube, states, command.args.after, queue.next_job_id - 1)
     return begin(queue, now_ns, session, page)

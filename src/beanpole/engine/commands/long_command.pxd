@@ -5,8 +5,8 @@ from beanpole.engine.state.queue cimport Queue
 from beanpole.engine.state.session cimport Session
 
 cdef class LongCommand:
-    cdef int step(self, Queue queue, int64_t now_ns, Session session) except -1
-    cdef bint go_on_alone(self, Queue queue) except -1
+    cdef int step(self, Queue queue, int64_t now_ns, Session session)
+    cdef bint go_on_alone(self, Queue queue)
 
 cdef int begin(Queue queue, int64_t now_ns, Session session, LongCommand work) except -1
 cdef int abandon(Queue queue, Session session) except -1

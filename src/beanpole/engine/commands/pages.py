@@ -39,17 +39,14 @@ from beanpole.protocol.commands import COMMANDS, EXTENSION_VERBS, Verb
 TUBES_PER_PAGE = cython.declare(cython.Py_ssize_t, limits.TUBES_PER_PAGE)
 NAMES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.NAMES_PER_TURN)
 TUBES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.TUBES_PER_TURN)
-NAMES_PER_MOVE = cython.declare(cython.Py_ssize_t, 5)
-"""Names that are looked at in the time in which a job is moved."""
-
+NAMES_PER_MOVE = cython.declare(cython.Py_ssize_t, 5)  # names that are looked at in the time in which a job is moved
 NAMES_PER_SORTED = cython.declare(cython.Py_ssize_t, 4)
 """Names that are looked at in the time in which one is sorted among others."""
 
 MOVES_PER_TUBE = cython.declare(cython.Py_ssize_t, 30)
 """Jobs that are moved in the time in which the statistics of a tube are written."""
 
-MOVES_PER_HISTOGRAMS = cython.declare(cython.Py_ssize_t, 10)
-"""The same of the histograms of a tube."""
+MOVES_PER_HISTOGRAMS = cython.declare(cython.Py_ssize_t, 10)  # the same of the histograms of a tube
 
 
 @cython.final
@@ -57,25 +54,16 @@ MOVES_PER_HISTOGRAMS = cython.declare(cython.Py_ssize_t, 10)
 class TubePage(LongCommand):
     """A stats-tubes or stats-histograms that is under way."""
 
-    histograms = cython.declare(cython.bint)
-    """It is a stats-histograms."""
-    after = cython.declare(bytes)
-    """The last name of the page before."""
-    limit = cython.declare(cython.Py_ssize_t)
-    """Tubes that the page may have."""
-    at = cython.declare(cython.Py_ssize_t)
-    """Tubes at the front of the engine's list that are not looked at yet."""
-    names = cython.declare(list)
-    """The smallest names behind `after`, and perhaps others."""
-    bound = cython.declare(bytes)
-    """A name that is not smaller than `limit` of these; None: there are not so many yet."""
-    sorted = cython.declare(cython.bint)
-    """`names` is what the page shows, the last first, as far as it is not written."""
-    texts = cython.declare(list)
-    """What is written of the page."""
+    histograms = cython.declare(cython.bint)  # it is a stats-histograms
+    after = cython.declare(bytes)  # the last name of the page before
+    limit = cython.declare(cython.Py_ssize_t)  # tubes that the page may have
+    at = cython.declare(cython.Py_ssize_t)  # tubes at the front of the engine's list that are not looked at yet
+    names = cython.declare(list)  # the smallest names behind `after`, and perhaps others
+    bound = cython.declare(bytes)  # a name that is not smaller than `limit` of these; None: there are not so many yet
+    sorted = cython.declare(cython.bint)  # `names` is what the page shows, the last first, as far as it is not written
+    texts = cython.declare(list)  # what is written of the page
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def step(self, queue: Queue, now_ns: int64_t, session: Session) -> cython.int:
         """Look at the next names, or write of the next tubes."""
         if not self.sorted:
@@ -99,7 +87,6 @@ class TubePage(LongCommand):
         return session.out.text(b"---\n" + b"".join(self.texts))
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def start(self, queue: Queue) -> cython.int:
         """Look for the names behind `after`."""
         self.at = len(queue.tube_list)
@@ -110,7 +97,6 @@ class TubePage(LongCommand):
         return 0
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def look(self, queue: Queue, session: Session) -> cython.int:
         """Look at the next names."""
         name: bytes
@@ -132,7 +118,6 @@ class TubePage(LongCommand):
         return 0
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def cut(self) -> cython.Py_ssize_t:
         """Forget the names that are not on this page; return what that costs, in names that are looked at.
 
@@ -166,7 +151,6 @@ def stats_histograms(queue, now_ns, session, command):
 
 
 @cython.cfunc
-@cython.exceptval(-1, check=False)
 def begin_page(
     queue: Queue, now_ns: int64_t, session: Session, command: Command, histograms: cython.bint
 ) -> cython.int:
@@ -179,9 +163,7 @@ def begin_page(
     return begin(queue, now_ns, session, page)
 
 
-NAMES = cython.declare(tuple, (b"job-ready", b"job-held", b"job-late"))
-"""What each JobTime is called."""
-
+NAMES = cython.declare(tuple, (b"job-ready", b"job-held", b"job-late"))  # what each JobTime is called
 BOUNDS_LINE = cython.declare(bytes, b"bounds: %b\n" % json.dumps(BOUNDS).encode())
 
 
@@ -231,8 +213,7 @@ GROUPS_PER_TURN = cython.declare(cython.Py_ssize_t, 50)
 MOVES_PER_GROUP = cython.declare(cython.Py_ssize_t, 20)
 """Jobs that are moved in the time in which a group is found, and written."""
 
-ENDS = ("buried", *[word.decode() for word in WHY_WORDS.values()])
-"""How jobs failed, in the order of `whys`."""
+ENDS = ("buried", *[word.decode() for word in WHY_WORDS.values()])  # how jobs failed, in the order of `whys`
 
 
 @cython.final
@@ -240,15 +221,12 @@ ENDS = ("buried", *[word.decode() for word in WHY_WORDS.values()])
 class FailurePage(LongCommand):
     """A stats-failures that is under way."""
 
-    total = cython.declare(object)
-    """Jobs that have failed."""
+    total = cython.declare(object)  # jobs that have failed
     left = cython.declare(list)
     """What is known of the groups that are not written, the last first: as it was when the command came."""
-    texts = cython.declare(list)
-    """What is written."""
+    texts = cython.declare(list)  # what is written
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def step(self, queue: Queue, now_ns: int64_t, session: Session) -> cython.int:
         """Write the next groups."""
         count: cython.Py_ssize_t = min(GROUPS_PER_TURN, cython.cast(cython.Py_ssize_t, len(self.left)))
@@ -286,7 +264,6 @@ def place_of(group: Group) -> tuple[int, int]:
 
 
 def known_of(group: Group) -> tuple[Any, ...]:
-    """Return what is known of a group, as :func:`group_text` takes it."""
     return (group.tube, group.error, group.line, group.count, group.ends, group.last_id, group.first_ns, group.last_ns)
 
 
@@ -321,9 +298,7 @@ MOVES_PER_SESSION = cython.declare(cython.Py_ssize_t, 20)
 
 MOVES_PER_TURN = cython.declare(cython.Py_ssize_t, SESSIONS_PER_TURN * MOVES_PER_SESSION)
 
-HELD_PER_MOVE = cython.declare(cython.Py_ssize_t, 3)
-"""Jobs that are looked at in the time in which one is moved."""
-
+HELD_PER_MOVE = cython.declare(cython.Py_ssize_t, 3)  # jobs that are looked at in the time in which one is moved
 NAME_BYTES_PER_MOVE = cython.declare(cython.Py_ssize_t, 4)
 """Bytes of a name that are written in that time, where each character needs an escape."""
 
@@ -344,17 +319,13 @@ VERB_NAMES = {
 class SessionPage(LongCommand):
     """A list-sessions that is under way."""
 
-    number = cython.declare(uint64_t)
-    """The smallest number that the next session may have."""
-    left = cython.declare(cython.Py_ssize_t)
-    """Sessions that the page may still have."""
+    number = cython.declare(uint64_t)  # the smallest number that the next session may have
+    left = cython.declare(cython.Py_ssize_t)  # sessions that the page may still have
     bytes = cython.declare(cython.Py_ssize_t)
     """Bytes of what is written: a page that has many ends before its last session."""
-    texts = cython.declare(list)
-    """What is written of the page."""
+    texts = cython.declare(list)  # what is written of the page
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def step(self, queue: Queue, now_ns: int64_t, session: Session) -> cython.int:
         """Write of the next sessions."""
         each: Session

@@ -23,14 +23,11 @@ PRI_DEFAULT = cython.declare(uint32_t, limits.PRI_DEFAULT)
 TTR_S_DEFAULT = cython.declare(uint32_t, limits.TTR_S_DEFAULT)
 
 
-KEY_TAG_BYTES = cython.declare(cython.Py_ssize_t, 4)
-"""Bytes of the tag of a key beside the key."""
-
+KEY_TAG_BYTES = cython.declare(cython.Py_ssize_t, 4)  # bytes of the tag of a key beside the key
 WIDE_PER_MOVE = cython.declare(cython.Py_ssize_t, 2)
 """Wide sessions that are told of a job in the time in which one is moved: their heaps are in no cache."""
 
-OF_A_KEY = cython.declare(uint64_t, bit(Kind.TAKEN) | bit(Kind.UNTIL))
-"""Options that say something only of a key."""
+OF_A_KEY = cython.declare(uint64_t, bit(Kind.TAKEN) | bit(Kind.UNTIL))  # options that say something only of a key
 
 
 def put(queue, now_ns, session, command):

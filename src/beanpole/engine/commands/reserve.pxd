@@ -1,15 +1,10 @@
 # The header of reserve.py.
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
+from beanpole.engine.state.heap cimport Heap
 from beanpole.engine.state.queue cimport Queue
 from beanpole.engine.state.session cimport Session
 from beanpole.protocol.commands cimport Command
-
-cdef struct Head:
-    # A tube that may give a job, and its best one: a node of a heap of two children.
-    int64_t key
-    uint64_t tie
-    Py_ssize_t place                     # among the session's watches
 
 cdef int reserve(Queue queue, int64_t now_ns, Session session, Command command) except -1
 cdef int reserve_with_timeout(Queue queue, int64_t now_ns, Session session, Command command) except -1
@@ -17,6 +12,6 @@ cdef int reserve_until(Queue queue, int64_t now_ns, Session session, int64_t unt
 cdef int reserve_job(Queue queue, int64_t now_ns, Session session, Command command) except -1
 cdef int reserve_many(Queue queue, int64_t now_ns, Session session, Command command) except -1
 cdef list hold_many(Queue queue, int64_t now_ns, Session session, uint32_t count)
-cdef list hold_best(Queue queue, int64_t now_ns, Session session, uint32_t count, Head *heads, Py_ssize_t size)
+cdef list hold_best(Queue queue, int64_t now_ns, Session session, uint32_t count, Heap heads)
 cdef int cancel_reserve(Queue queue, int64_t now_ns, Session session, Command command) except -1
 cdef int cancel(Queue queue, Session session) except -1

@@ -11,14 +11,13 @@ from cython.cimports.beanpole.engine.policies.expiry import count_expiry
 from cython.cimports.beanpole.engine.policies.uniqueness import may_return
 from cython.cimports.beanpole.engine.state.heap import Heap
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State
-from cython.cimports.beanpole.engine.state.queue import Outcome, Queue
+from cython.cimports.beanpole.engine.state.queue import Outcome
 from cython.cimports.beanpole.engine.state.records import Room
-from cython.cimports.beanpole.engine.state.session import Session, best_of, best_tube
+from cython.cimports.beanpole.engine.state.session import best_of, best_tube, is_first_best
 from cython.cimports.beanpole.engine.state.tube import Tube, Watch, can_serve
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.protocol.replies import Word
-from cython.cimports.libc.stdint import int64_t, uint32_t
-from cython.cimports.libc.stdlib import free, malloc
+from cython.cimports.libc.stdint import int64_t
 
 from beanpole.engine import limits
 
@@ -106,117 +105,46 @@ def reserve_many(queue, now_ns, session, command):
 
 
 def hold_many(queue, now_ns, session, count):
-    """Reserve the best jobs of the watched tubes for a session, up to `count` of them and to BODIES_BYTES_MAX."""
-    tube: Tube
-    size: cython.Py_ssize_t = 0
+    """Reserve the best jobs of the watched tubes for a session, up to `count` of them and to BODIES_BYTES_MAX.
+
+    None: too many jobs whose time was over were in the way.
+    """
     if session.heads is not None:
-        return hold_wide(queue, now_ns, session, count)
-    heads = cython.cast(cython.pointer(Head), malloc(len(session.watches) * cython.sizeof(Head)))
-    if heads is cython.NULL:
-        raise MemoryError
-    place: cython.Py_ssize_t
-    for place in range(len(session.watches)):
-        tube = cython.cast(Watch, session.watches[place], typecheck=True).tube
-        if can_serve(tube):
-            heads[size].place = place
-            look(cython.address(heads[size]), tube)
-            size += 1
-    session.moved_count += size // TUBES_PER_MOVE
-    hole: cython.Py_ssize_t
-    for hole in range((size - 2) // 2, -1, -1):
-        sink(heads, size, hole)
+        return hold_best(queue, now_ns, session, count, session.heads)
+    heads: Heap = Heap()
+    for each in session.watches:
+        watch: Watch = cython.cast(Watch, each, typecheck=True)
+        if can_serve(watch.tube):
+            heads.push(watch, watch.tube.ready.entries[0].key, watch.tube.ready.entries[0].tie)
+    session.moved_count += heads.count // TUBES_PER_MOVE
     try:
-        return hold_best(queue, now_ns, session, count, heads, size)
+        return hold_best(queue, now_ns, session, count, heads)
     finally:
-        free(heads)
+        while heads.count:  # the watches outlive this heap
+            heads.remove(cython.cast(Watch, heads.entries[heads.count - 1].item))
 
 
-@cython.cfunc
-def hold_wide(queue: Queue, now_ns: int64_t, session: Session, count: uint32_t) -> list:
-    """Do what :func:`hold_many` does for a session that watches very many tubes."""
-    left: cython.int = ENDS_PER_TURN + count
+def hold_best(queue, now_ns, session, count, heads):
+    """Do what `hold_many` does, with a heap of the tubes that have jobs, by the best one."""
+    left: cython.int = ENDS_PER_TURN
     bytes_left: cython.Py_ssize_t = BODIES_BYTES_MAX
     jobs: list = []
     while len(jobs) < count:
-        tube: Tube = best_tube(session, cython.address(left))
+        tube: Tube = best_tube(heads, cython.address(left))
         if tube is None:
             break
         job: Job = cython.cast(Job, tube.ready.entries[0].item)
         cost: cython.int = end_cost(job)
         if job.flags & Flag.COUNTING and is_over(queue, now_ns, job):
             left -= cost
-            continue
-        bytes_left -= job.body_bytes
-        if bytes_left < 0 and jobs:
-            break
-        take(queue, now_ns, session, job)
-        jobs.append(job)
-    return jobs if jobs or left > 0 else None
-
-
-def hold_best(queue, now_ns, session, count, heads, size):
-    """Reserve the best jobs of some tubes, of which the one with the best job is always the first.
-
-    None: too many jobs whose time was over were in the way.
-    """
-    tube: Tube
-    job: Job
-    left: cython.Py_ssize_t = BODIES_BYTES_MAX
-    jobs: list = []
-    passed: cython.int = 0
-    while size and len(jobs) < count and passed < ENDS_PER_TURN:
-        tube = cython.cast(Watch, session.watches[heads[0].place], typecheck=True).tube
-        job = cython.cast(Job, tube.ready.entries[0].item)
-        cost: cython.int = end_cost(job)
-        if job.flags & Flag.COUNTING and is_over(queue, now_ns, job):
-            passed += cost
         else:
-            left -= job.body_bytes
-            if left < 0 and jobs:
+            bytes_left -= job.body_bytes
+            if bytes_left < 0 and jobs:
                 break
             take(queue, now_ns, session, job)
             jobs.append(job)
-        if can_serve(tube):
-            look(heads, tube)
-        else:
-            size -= 1
-            heads[0] = heads[size]
-        sink(heads, size, 0)
-    return jobs if jobs or passed < ENDS_PER_TURN else None
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def look(head: cython.pointer(Head), tube: Tube) -> cython.void:
-    """Note the best job of a tube."""
-    head.key = tube.ready.entries[0].key
-    head.tie = tube.ready.entries[0].tie
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def before(a: cython.pointer(Head), b: cython.pointer(Head)) -> cython.bint:
-    """Whether the best job of one tube comes before that of another."""
-    return a.key < b.key or (a.key == b.key and a.tie < b.tie)
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def sink(heads: cython.pointer(Head), size: cython.Py_ssize_t, hole: cython.Py_ssize_t) -> cython.void:
-    """Move a tube down the heap of tubes, which is in order below it, to its place."""
-    head: Head = heads[hole]
-    child: cython.Py_ssize_t
-    while hole * 2 + 1 < size:
-        child = hole * 2 + 1
-        if child + 1 < size and before(cython.address(heads[child + 1]), cython.address(heads[child])):
-            child += 1
-        if not before(cython.address(heads[child]), cython.address(head)):
-            break
-        heads[hole] = heads[child]
-        hole = child
-    heads[hole] = head
+        is_first_best(heads)  # else the tube would stand before its best job
+    return jobs if jobs or left > 0 else None
 
 
 def cancel_reserve(queue, now_ns, session, command):

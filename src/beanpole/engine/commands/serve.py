@@ -151,7 +151,6 @@ def offer_all(queue, now_ns, tubes):
 
 
 def offer_opened(queue, now_ns):
-    """Hand out the ready jobs of the tubes that the command has opened."""
     return offer_all(queue, now_ns, and_opened(queue, []))
 
 

@@ -14,7 +14,7 @@ from cython.cimports.beanpole.engine.state.job import Job, deadline_of
 from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.session import Session, waiting_in
 from cython.cimports.beanpole.engine.state.times import oldest_s
-from cython.cimports.beanpole.engine.state.tube import Tube, Watch, names
+from cython.cimports.beanpole.engine.state.tube import Tube, Watch
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t
@@ -144,9 +144,7 @@ def job_pairs(job: Job, now_ns: int64_t) -> list[tuple[str, object]]:
 
 
 NAMES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.NAMES_PER_TURN)
-NAMES_PER_MOVE = cython.declare(cython.Py_ssize_t, 3)
-"""Names that are collected in the time in which a job is moved."""
-
+NAMES_PER_MOVE = cython.declare(cython.Py_ssize_t, 3)  # names that are collected in the time in which a job is moved
 REPLY_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.REPLY_BYTES_PER_TURN)
 
 MISTAKES = {
@@ -209,48 +207,53 @@ def reply_found(queue, session, job):
 
 def list_tubes(queue, now_ns, session, command):
     """list-tubes: the names of all tubes as they are now, though it may take a few turns to write them."""
-    return begin_text(queue, now_ns, session, queue.listed.all_texts()[::-1])
+    return begin_names(queue, now_ns, session, list(queue.tube_list))
 
 
 def list_tubes_watched(queue, now_ns, session, command):
     """list-tubes-watched: the names of the tubes that the session watches."""
-    return begin(queue, now_ns, session, Names())
+    return begin_names(queue, now_ns, session, session.watches)
 
 
 @cython.cfunc
-@cython.exceptval(-1, check=False)
-def begin_text(queue: Queue, now_ns: int64_t, session: Session, texts: list) -> cython.int:
-    """Begin to write a YAML list, of which the last text comes first."""
-    work: Pieces = Pieces()
-    work.texts = [b"\r\n", *texts]
-    session.out.number(Word.OK, 4 + sum(map(len, texts)))
-    session.out.add_bytes(b"---\n")
+def begin_names(queue: Queue, now_ns: int64_t, session: Session, listed: list) -> cython.int:
+    """Begin to list the names of tubes, or of tubes that are watched. Nobody else changes the list."""
+    work: Names = Names()
+    work.listed = listed
+    work.texts = []
     return begin(queue, now_ns, session, work)
 
 
 @cython.final
 @cython.cclass
 class Names(LongCommand):
-    """A list-tubes-watched whose names are collected: it begins with how many bytes they have."""
+    """A list whose names are collected: it begins with how many bytes they have."""
 
-    texts = cython.declare(list)
-    """The names of NAMES_PER_TURN tubes each, the last first; None: none yet."""
-    at = cython.declare(cython.Py_ssize_t)
-    """Tubes that are done."""
+    listed = cython.declare(list)
+    texts = cython.declare(list)  # the names of NAMES_PER_TURN tubes each, the last first
+    at = cython.declare(cython.Py_ssize_t)  # tubes that are done
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def step(self, queue: Queue, now_ns: int64_t, session: Session) -> cython.int:
         """Collect the next names; when all are there, begin to write."""
-        watches = session.watches[self.at : self.at + NAMES_PER_TURN]
-        if self.texts is None:
-            self.texts = []
-        self.texts.insert(0, names([cython.cast(Watch, watch, typecheck=True).tube for watch in watches]))
-        self.at += len(watches)
-        session.moved_count += len(watches) // NAMES_PER_MOVE
-        if self.at < len(session.watches):
+        names = [b"- %b\n" % name_of(each) for each in self.listed[self.at : self.at + NAMES_PER_TURN]]
+        self.texts.insert(0, b"".join(names))
+        self.at += len(names)
+        session.moved_count += len(names) // NAMES_PER_MOVE
+        if self.at < len(self.listed):
             return 0
-        return begin_text(queue, now_ns, session, self.texts)
+        work: Pieces = Pieces()
+        work.texts = [b"\r\n", *self.texts]
+        session.out.number(Word.OK, 4 + sum(map(len, self.texts)))
+        session.out.add_bytes(b"---\n")
+        return begin(queue, now_ns, session, work)
+
+
+@cython.cfunc
+def name_of(listed: object) -> bytes:
+    if isinstance(listed, Watch):
+        listed = cython.cast(Watch, listed).tube
+    return cython.cast(Tube, listed, typecheck=True).name
 
 
 @cython.final
@@ -258,11 +261,9 @@ class Names(LongCommand):
 class Pieces(LongCommand):
     """A long reply that ``session.out`` has no room for yet."""
 
-    texts = cython.declare(list)
-    """What is not written yet, the last first."""
+    texts = cython.declare(list)  # what is not written yet, the last first
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def step(self, queue: Queue, now_ns: int64_t, session: Session) -> cython.int:
         """Write REPLY_BYTES_PER_TURN of it."""
         end: cython.Py_ssize_t = session.out.buffer.size + REPLY_BYTES_PER_TURN

@@ -70,7 +70,6 @@ LISTED = cython.declare(bytes, b"---\n" + b"".join([b"- %b\n" % name for name in
 
 
 @cython.cfunc
-@cython.exceptval(-1, check=False)
 def add(
     verb: Verb, run: Run, cost_ns: int64_t = COMMAND_COST_NS, reserves: cython.bint = False, looks: cython.bint = False
 ) -> cython.int:

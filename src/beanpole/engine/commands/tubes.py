@@ -22,20 +22,15 @@ SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 PATTERNS_MAX = cython.declare(cython.Py_ssize_t, limits.PATTERNS_MAX)
 NAMES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.NAMES_PER_TURN)
 REPLY_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.REPLY_BYTES_PER_TURN)
-NAMES_PER_MOVE = cython.declare(cython.Py_ssize_t, 5)
-"""Names that are looked at in the time in which a job is moved."""
-
+NAMES_PER_MOVE = cython.declare(cython.Py_ssize_t, 5)  # names that are looked at in the time in which a job is moved
 MOVES_PER_SETTING = cython.declare(cython.Py_ssize_t, 300)
 """Jobs that are moved in the time in which short rules are read, and a thousand patterns put in order."""
 
 RULE_BYTES_PER_MOVE = cython.declare(cython.Py_ssize_t, 4)
 """Bytes of rules that are read in the time in which a job is moved."""
 
-MOVES_PER_TEXT = cython.declare(cython.Py_ssize_t, 5)
-"""Jobs that are moved in the time in which rules are written."""
-
-WHY_BYTES_MAX = 180
-"""Bytes of what is wrong with rules, in the reply."""
+MOVES_PER_TEXT = cython.declare(cython.Py_ssize_t, 5)  # jobs that are moved in the time in which rules are written
+WHY_BYTES_MAX = 180  # bytes of what is wrong with rules, in the reply
 
 
 def use(queue, now_ns, session, command):
@@ -48,7 +43,6 @@ def use(queue, now_ns, session, command):
 
 
 @cython.cfunc
-@cython.exceptval(-1, check=False)
 def turn_away(session: Session) -> cython.int:
     """Refuse a tube, and run nothing of what the client has sent behind: it was meant for that tube.
 
@@ -123,15 +117,11 @@ class Attach(LongCommand):
     looked at already, and a new one finds its rules by itself.
     """
 
-    prefix = cython.declare(bytes)
-    """The beginning of the names of the tubes that it concerns."""
-    at = cython.declare(cython.Py_ssize_t)
-    """Tubes at the front of the engine's list that are not looked at yet."""
-    reply = cython.declare(Word)
-    """What is answered at the end."""
+    prefix = cython.declare(bytes)  # the beginning of the names of the tubes that it concerns
+    at = cython.declare(cython.Py_ssize_t)  # tubes at the front of the engine's list that are not looked at yet
+    reply = cython.declare(Word)  # what is answered at the end
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def begin(self, queue: Queue, pattern: bytes) -> cython.int:
         """Look for the tubes of a pattern; that of a name is found at once."""
         if pattern.endswith(b"*"):
@@ -142,7 +132,6 @@ class Attach(LongCommand):
         return 0 if tube is None else attach(queue, tube)
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def look(self, queue: Queue) -> cython.int:
         """Look at the next tubes; return how many jobs could be moved in that time."""
         tube: Tube
@@ -159,7 +148,6 @@ class Attach(LongCommand):
         return (NAMES_PER_TURN - left) // NAMES_PER_MOVE + attached
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def step(self, queue: Queue, now_ns: int64_t, session: Session) -> cython.int:
         """Look at the next tubes, and reply when none is left."""
         session.moved_count += self.look(queue)
@@ -169,7 +157,6 @@ class Attach(LongCommand):
         return session.out.word(self.reply)
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
     def go_on_alone(self, queue: Queue) -> cython.bint:
         """Look at the next tubes: the rules hold, whether or not anybody reads the reply."""
         queue.moves_left -= self.look(queue)
@@ -218,7 +205,6 @@ def drop_rules(queue, now_ns, session, command):
 
 
 @cython.cfunc
-@cython.exceptval(-1, check=False)
 def begin_attach(queue: Queue, now_ns: int64_t, session: Session, pattern: bytes, reply: Word) -> cython.int:
     """Let the tubes of a pattern have their rules, and reply then."""
     work: Attach = Attach()
@@ -228,7 +214,6 @@ def begin_attach(queue: Queue, now_ns: int64_t, session: Session, pattern: bytes
 
 
 @cython.cfunc
-@cython.exceptval(-1, check=False)
 def bad_rules(session: Session, line: cython.Py_ssize_t, why: str) -> cython.int:
     """Reply which line is wrong, and why."""
     session.out.begin(Word.BAD_RULES)
@@ -268,5 +253,4 @@ def list_rules(queue, now_ns, session, command):
 
 @cython.cfunc
 def text_of(rules: RuleSet) -> bytes:
-    """Return rules with their pattern as YAML, where a `*` means something unless it stands in quotes."""
     return b'pattern: "%b"\n%b' % (rules.pattern, rules.text)

@@ -18,7 +18,6 @@ of an attempt is counted by a later tick (:func:`count_begun`), a command that e
 import cython
 from cython.cimports.beanpole.engine.policies.expiry import begin_expiry, dies_of_age, expiry_of, stop_expiry
 from cython.cimports.beanpole.engine.policies.uniqueness import end_key, forget_key
-from cython.cimports.beanpole.engine.state.heap import Timed
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of
 from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.records import Room
@@ -26,6 +25,7 @@ from cython.cimports.beanpole.engine.state.session import Session
 from cython.cimports.beanpole.engine.state.tags import (
     DEATH_FIXED,
     TAG_FRAME_BYTES,
+    Death,
     KeyBit,
     Tag,
     attempt_of,
@@ -33,10 +33,11 @@ from cython.cimports.beanpole.engine.state.tags import (
     put_attempt,
     put_number,
     put_tag,
+    read_death,
     read_flags,
 )
 from cython.cimports.beanpole.engine.state.times import Count
-from cython.cimports.beanpole.engine.state.tube import RULE_TAGS_BYTES, Tube, TubeRules
+from cython.cimports.beanpole.engine.state.tube import RULE_TAGS_BYTES, RuleSet, Tube
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memcpy
 
@@ -51,7 +52,6 @@ ROOM_RETRY_NS = cython.declare(int64_t, limits.ROOM_RETRY_NS)
 
 
 def counts(rules):
-    """Whether attempts are counted in a tube with these rules."""
     return rules is not None and (rules.attempts != 0 or rules.backoff_ns != 0)
 
 
@@ -149,7 +149,7 @@ def failed_attempt(job):
 
 def is_last_attempt(job):
     """Whether a held job is dead when this attempt fails."""
-    rules: TubeRules = job.tube.rules
+    rules: RuleSet = job.tube.rules
     return rules is not None and rules.attempts != 0 and failed_attempt(job) >= rules.attempts
 
 
@@ -181,19 +181,12 @@ def whole_bytes(job):
 
 def take_back(queue):
     """Take back the attempts that are under way, as nothing is wrong with their jobs: the server stops."""
-    timed: Timed
-    session: Session
-    job: Job
-    i: cython.Py_ssize_t
-    at: cython.Py_ssize_t
     under_way: cython.bint = False
-    for i in range(queue.timers.count):
-        timed = cython.cast(Timed, queue.timers.entries[i].item)
-        if not isinstance(timed, Session):
-            continue
-        session = cython.cast(Session, timed, typecheck=True)
+    at: cython.Py_ssize_t
+    for each in queue.sessions.all_sessions():
+        session: Session = cython.cast(Session, each, typecheck=True)
         for at in range(session.reserved.count):
-            job = cython.cast(Job, session.reserved.entries[at].item)
+            job: Job = cython.cast(Job, session.reserved.entries[at].item)
             attempt: uint32_t = attempt_of(job, cython.address(under_way))
             if under_way:
                 put_attempt(job, attempt - 1, False)
@@ -211,7 +204,7 @@ def come_back(queue, now_ns, job, end, asked_ns, whole):
     `asked_ns` is the delay that was asked for; `whole`: the caller took it out of the log's accounts, as its size has
     changed. The caller offers ``job.tube`` to those who wait: if it died, that is another one.
     """
-    rules: TubeRules = job.tube.rules
+    rules: RuleSet = job.tube.rules
     under_way: cython.bint = False
     if rules is None and job.tag_bytes == 0 and not whole:  # by a command: else nobody asks
         queue.leave(job)
@@ -319,7 +312,6 @@ def defer(queue, due_ns, job):
 
 
 @cython.cfunc
-@cython.exceptval(-1, check=False)
 def settle_later(queue: Queue, now_ns: int64_t, job: Job, failed: cython.bint) -> int64_t:
     """Let a job wait until there is room to record what becomes of it; `failed`: an attempt at it has."""
     defer(queue, now_ns + ROOM_RETRY_NS, job)
@@ -335,13 +327,8 @@ def settle_later(queue: Queue, now_ns: int64_t, job: Job, failed: cython.bint) -
 
 def died_in(job):
     """Return the tube in which a job died that has not been brought back since, or None."""
-    size: cython.Py_ssize_t = 0
-    if job.tag_bytes == 0:
-        return None
-    said: cython.p_const_char = find_tag(job, Tag.DEATH, cython.address(size))
-    if said is cython.NULL:
-        return None
-    return said[DEATH_FIXED:size]
+    death: Death
+    return death.tube[: death.tube_bytes] if read_death(job, cython.address(death)) else None
 
 
 def forget_death(job):
@@ -354,7 +341,7 @@ def grave_of(job):
 
     A job goes once: who dies again where the dead are stays there.
     """
-    rules: TubeRules = job.tube.rules
+    rules: RuleSet = job.tube.rules
     if rules is None or rules.dead is None or rules.dead == job.tube.name:
         return None
     before: bytes = died_in(job)
@@ -404,7 +391,6 @@ def die(queue, now_ns, job, why, whole):
 
 
 @cython.cfunc
-@cython.exceptval(-1, check=False)
 def keep_death(queue: Queue, now_ns: int64_t, job: Job, why: cython.int, attempt: uint32_t) -> cython.int:
     """Let a job's tag say that it died; of a job that was moved by its death before, where it died first."""
     said: cython.char[256]
@@ -419,7 +405,6 @@ def keep_death(queue: Queue, now_ns: int64_t, job: Job, why: cython.int, attempt
 
 
 @cython.cfunc
-@cython.exceptval(-1, check=False)
 def bury_unrecorded(queue: Queue, job: Job, attempt: uint32_t) -> int64_t:
     """Bury a job that died where it is, in a record of the size that it has: the disk is full."""
     queue.leave(job)

@@ -22,12 +22,10 @@ from cython.cimports.beanpole.engine.state.tags import (
     put_tag,
     read_flags,
 )
-from cython.cimports.beanpole.engine.state.tube import TubeRules
+from cython.cimports.beanpole.engine.state.tube import RuleSet
 from cython.cimports.libc.stdint import INT64_MAX, int64_t
 
-AT = cython.declare(cython.Py_ssize_t, 0)
-"""Where in the tag it stands when the time is over; 0: it does not count."""
-
+AT = cython.declare(cython.Py_ssize_t, 0)  # where in the tag it stands when the time is over; 0: it does not count
 DURATION = cython.declare(cython.Py_ssize_t, 8)
 BITS = cython.declare(cython.Py_ssize_t, 16)
 
@@ -60,7 +58,7 @@ def take_expiry(job):
 def begin_expiry(job, due_ns):
     """Let the time of a job that arrives in its tube begin when it is due: as who put it said, else as a rule says."""
     size: cython.Py_ssize_t = 0
-    rules: TubeRules = job.tube.rules
+    rules: RuleSet = job.tube.rules
     tag: cython.p_const_char = find_tag(job, Tag.EXPIRE, cython.address(size)) if job.tag_bytes else cython.NULL
     if tag is cython.NULL or not tag[BITS] & ExpireBit.OWN:
         if rules is not None and rules.expire_ns:
@@ -80,7 +78,6 @@ def count_expiry(job, due_ns):
 
 
 def stop_expiry(job):
-    """Let the time of a job that expires, and is in no state, not count."""
     put_number(tag_of(job) + AT, 0, 8)
 
 

@@ -2,12 +2,12 @@
 from libc.stdint cimport int64_t
 
 from beanpole.engine.state.queue cimport Queue
-from beanpole.engine.state.tube cimport RuleSet, Tube, TubeRules
+from beanpole.engine.state.tube cimport RuleSet, Tube, RuleSet
 
 cdef bint is_full(Tube tube, int jobs, int64_t size) noexcept
 cdef bint refuses(Queue queue, bytes name, Tube tube, int jobs, int64_t size) except -1
 cdef int refuse_put(Queue queue, Tube tube) except -1
-cdef int begin_bucket(Queue queue, Tube tube, TubeRules rules, TubeRules before) except -1
+cdef int begin_bucket(Queue queue, Tube tube, RuleSet rules, RuleSet before) except -1
 cdef int keep_bucket(Queue queue, Tube tube) except -1
 cdef int take_token(Queue queue, int64_t now_ns, Tube tube) except -1
 cdef int close_or_open(Queue queue, Tube tube) except -1

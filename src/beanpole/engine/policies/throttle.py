@@ -4,7 +4,7 @@ A tube that a limit holds back is closed (``Tube.closed``), as by a pause: `rese
 notes it in ``Engine.opened``, and its jobs are offered before the command or the tick ends.
 
 `rate` is a bucket of tokens, of which every reservation takes one. It is one number: when the bucket will be full
-(``TubeRules.full_at_ns``, the virtual time of GCRA, ATM Forum 1996). A token is there when that is not further away
+(``Tube.full_at_ns``, the virtual time of GCRA, ATM Forum 1996). A token is there when that is not further away
 than the time in which all tokens but one come; who takes one moves it by the time in which one comes. Times are whole
 nanoseconds and the time for a token is rounded up, so that no window of any length sees more tokens than the bucket
 holds and as many as come in it. The bucket of a tube that is forgotten before it is full is kept by the tube's name.
@@ -15,13 +15,12 @@ from itertools import islice
 import cython
 from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.times import Count
-from cython.cimports.beanpole.engine.state.tube import Closed, RuleSet, RuleTable, Tube, TubeRules, token_at_ns
+from cython.cimports.beanpole.engine.state.tube import Closed, RuleSet, RuleTable, Tube, token_at_ns
 from cython.cimports.libc.stdint import int64_t, uint8_t
 
 LIMITS = cython.declare(uint8_t, Closed.RATE | Closed.CONCURRENCY)
 
-BUCKETS_LOOKED_AT = 2
-"""Kept buckets that are looked at, whether they are full by now, whenever one more is kept."""
+BUCKETS_LOOKED_AT = 2  # kept buckets that are looked at, whether they are full by now, whenever one more is kept
 
 
 # --- jobs-max, bytes-max ----------------------------------------------------------------------------------------------
@@ -29,7 +28,7 @@ BUCKETS_LOOKED_AT = 2
 
 def is_full(tube, jobs, size):
     """Whether a tube that has rules takes no more: so many jobs, ready or delayed, with so many bytes of bodies."""
-    rules: TubeRules = tube.rules
+    rules: RuleSet = tube.rules
     if jobs and rules.jobs_max and tube.ready.count + tube.delayed.count + jobs > rules.jobs_max:
         return True
     return size > 0 and rules.bytes_max != 0 and tube.body_bytes + size > rules.bytes_max
@@ -40,7 +39,7 @@ def refuses(queue, name, tube, jobs, size):
     if tube is not None:
         return tube.rules is not None and is_full(tube, jobs, size)
     rules: RuleSet = None if queue.rules is None else queue.rules.match(name)
-    return rules is not None and 0 < rules.rules.bytes_max < size  # it has no job yet, and one is always allowed
+    return rules is not None and 0 < rules.bytes_max < size  # it has no job yet, and one is always allowed
 
 
 def refuse_put(queue, tube):
@@ -58,15 +57,15 @@ def begin_bucket(queue, tube, rules, before):
     fill_ns: int64_t = rules.rate_burst * rules.rate_interval_ns
     full_at_ns: int64_t
     if before is None:
-        full_at_ns = max(rules.source.set_at_ns, queue.started_at_ns) + fill_ns
+        full_at_ns = max(rules.set_at_ns, queue.started_at_ns) + fill_ns
     elif before.rate_interval_ns == rules.rate_interval_ns and before.rate_burst == rules.rate_burst:
-        full_at_ns = before.full_at_ns
+        full_at_ns = tube.full_at_ns
     else:
         full_at_ns = queue.now_ns + fill_ns
     kept: tuple = queue.buckets.pop(tube.name, None)
     if kept is not None and kept[1:] == (rules.rate_interval_ns, rules.rate_burst):
         full_at_ns = max(full_at_ns, cython.cast(int64_t, kept[0]))
-    rules.full_at_ns = full_at_ns
+    tube.full_at_ns = full_at_ns
     return 0
 
 
@@ -76,8 +75,8 @@ def keep_bucket(queue, tube):
     While a log is read back (there is no time yet) none is kept: when the engine begins to serve, all are empty. There
     are never more than tubes may be: who takes a token from one new tube after the other gets no more memory by that.
     """
-    rules: TubeRules = tube.rules
-    if rules.rate_interval_ns == 0 or queue.now_ns == 0 or rules.full_at_ns <= queue.now_ns:
+    rules: RuleSet = tube.rules
+    if rules.rate_interval_ns == 0 or queue.now_ns == 0 or tube.full_at_ns <= queue.now_ns:
         return 0
     kept: tuple
     for name in list(islice(queue.buckets, BUCKETS_LOOKED_AT)):
@@ -86,20 +85,20 @@ def keep_bucket(queue, tube):
             queue.buckets[name] = kept  # behind the others
     if len(queue.buckets) >= queue.tubes_max:
         queue.buckets.pop(next(iter(queue.buckets)))
-    queue.buckets[tube.name] = (rules.full_at_ns, rules.rate_interval_ns, rules.rate_burst)
+    queue.buckets[tube.name] = (tube.full_at_ns, rules.rate_interval_ns, rules.rate_burst)
     return 0
 
 
 def take_token(queue, now_ns, tube):
     """Take the token for a reservation from a tube with rules, and close the tube if it was the last one."""
-    rules: TubeRules = tube.rules
+    rules: RuleSet = tube.rules
     if rules.rate_interval_ns == 0:
         return 0
-    rules.full_at_ns = max(rules.full_at_ns, now_ns) + rules.rate_interval_ns
-    if token_at_ns(rules) <= now_ns:
+    tube.full_at_ns = max(tube.full_at_ns, now_ns) + rules.rate_interval_ns
+    if token_at_ns(tube) <= now_ns:
         return 0
     tube.closed |= Closed.RATE
-    return queue.arm(tube, token_at_ns(rules))
+    return queue.arm(tube, token_at_ns(tube))
 
 
 # --- concurrency ------------------------------------------------------------------------------------------------------
@@ -125,7 +124,6 @@ def open_if_free(queue, tube):
 
 
 @cython.cfunc
-@cython.exceptval(-1, check=False)
 def note_opened(queue: Queue, tube: Tube) -> cython.int:
     """Note a tube that may give jobs again."""
     if queue.opened is None:
@@ -147,14 +145,14 @@ def close_or_open(queue, tube):
 
     While a log is read back no time has come yet, so that a bucket is empty: its timer is due at the first tick.
     """
-    rules: TubeRules = tube.rules
+    rules: RuleSet = tube.rules
     closed: uint8_t = tube.closed & ~LIMITS
     if rules is not None:
         if rules.concurrency and tube.reserved_count >= rules.concurrency:
             closed |= Closed.CONCURRENCY
-        if rules.rate_interval_ns and token_at_ns(rules) > queue.now_ns:
+        if rules.rate_interval_ns and token_at_ns(tube) > queue.now_ns:
             closed |= Closed.RATE
-            queue.arm(tube, token_at_ns(rules))
+            queue.arm(tube, token_at_ns(tube))
     opened: cython.bint = tube.closed != 0 and closed == 0
     tube.closed = closed
     return note_opened(queue, tube) if opened else 0
@@ -165,18 +163,13 @@ def close_or_open(queue, tube):
 
 def attach(queue, tube):
     """Let a tube have the rules that are set for it; what has a state goes on if its rule is the same as before."""
-    source: RuleSet = None if queue.rules is None else queue.rules.match(tube.name)
-    before: TubeRules = tube.rules
-    if source is None:
-        if before is None:
-            return 0
-        tube.rules = None
-    elif before is None or before.source is not source:
-        tube.rules = TubeRules(source)
-        if tube.rules.rate_interval_ns:
-            begin_bucket(queue, tube, tube.rules, before)
-    else:
+    rules: RuleSet = None if queue.rules is None else queue.rules.match(tube.name)
+    before: RuleSet = tube.rules
+    if rules is before:
         return 0
+    tube.rules = rules
+    if rules is not None and rules.rate_interval_ns:
+        begin_bucket(queue, tube, rules, before)
     return close_or_open(queue, tube)
 
 

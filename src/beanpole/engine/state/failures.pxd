@@ -3,6 +3,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 from beanpole.engine.state.job cimport Job, State
+from beanpole.engine.state.tags cimport Death
 
 cpdef enum Why:
     # Why a job died; the numbers stand in the log.
@@ -32,7 +33,7 @@ cdef class Failures:
     cdef Py_ssize_t unpaid               # what reading texts has cost, in jobs, since somebody asked
     cdef int add(self, Job job) except -1
     cdef int remove(self, Job job) except -1
-    cdef Group group_of(self, Job job, bint make)
+    cdef Group group_of(self, Job job, Death *death, bint make)
     cdef Py_ssize_t cost(self)
 
 cdef inline int enter_counts(Failures failures, Job job) except -1:

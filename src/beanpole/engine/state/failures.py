@@ -12,8 +12,7 @@ job leaves the group that it came to.
 
 import cython
 from cython.cimports.beanpole.engine.state.job import Job, State
-from cython.cimports.beanpole.engine.state.tags import DEATH_FIXED, Tag, find_tag, get_number
-from cython.cimports.libc.stdint import int64_t
+from cython.cimports.beanpole.engine.state.tags import Death, Tag, find_tag, read_death
 from cython.cimports.libc.string import memcmp
 
 from beanpole.protocol.reasons import error_of, first_line
@@ -47,38 +46,35 @@ class Failures:
         self.tubes = {}
 
     def groups(self) -> list[Group]:
-        """Return all groups, those of one tube one after the other."""
         return [group for of_tube in self.tubes.values() for group in of_tube.values()]
 
     def groups_of(self, tube: bytes) -> list[Group]:
-        """Return the groups of one tube."""
         return list(self.tubes.get(tube, {}).values())
 
     def add(self, job):
         """Count a job that comes into a state, if it has failed."""
-        if not has_failed(job):
+        death: Death
+        if not has_failed(job, cython.address(death)):
             return 0
-        group: Group = self.group_of(job, True)
-        size: cython.Py_ssize_t = 0
-        why: cython.int = why_of(job)
+        group: Group = self.group_of(job, cython.address(death), True)
         self.total += 1
         group.count += 1
-        group.whys[why] += 1
+        group.whys[death.why] += 1
         group.last_id = job.id
-        if why:
-            died_ns: int64_t = get_number(find_tag(job, Tag.DEATH, cython.address(size)), 8)
-            group.last_ns = max(group.last_ns, died_ns)
-            group.first_ns = min(group.first_ns, died_ns) if group.first_ns else died_ns
+        if death.why:
+            group.last_ns = max(group.last_ns, death.at_ns)
+            group.first_ns = min(group.first_ns, death.at_ns) if group.first_ns else death.at_ns
         return 0
 
     def remove(self, job):
         """Count a job that leaves its state no more, if it has failed."""
-        if not has_failed(job):
+        death: Death
+        if not has_failed(job, cython.address(death)):
             return 0
-        group: Group = self.group_of(job, False)
+        group: Group = self.group_of(job, cython.address(death), False)
         self.total -= 1
         group.count -= 1
-        group.whys[why_of(job)] -= 1
+        group.whys[death.why] -= 1
         if group.count:
             return 0
         groups: dict = self.tubes[group.tube]
@@ -100,10 +96,10 @@ class Failures:
         unpaid, self.unpaid = self.unpaid, 0
         return unpaid
 
-    def group_of(self, job, make):
+    def group_of(self, job, death, make):
         """Return the group of a job that has failed; `make`: a new one, if there is none."""
-        tube: bytes = tube_of(job)
-        key: object = why_of(job)
+        tube: bytes = death.tube[: death.tube_bytes] if death.why else job.tube.name
+        key: object = death.why
         line: str = ""
         error: str = ""
         size: cython.Py_ssize_t = 0
@@ -144,38 +140,18 @@ class Failures:
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def why_of(job: Job) -> cython.int:
-    """Return for which Why a job died; 0: it did not."""
-    size: cython.Py_ssize_t = 0
-    if job.tag_bytes == 0:
-        return 0
-    said: cython.p_const_char = find_tag(job, Tag.DEATH, cython.address(size))
-    if said is cython.NULL:
-        return 0
-    return said[12] if 0 < said[12] <= Why.FAILED else Why.ATTEMPTS
+def has_failed(job: Job, death: cython.pointer(Death)) -> cython.bint:
+    """Whether a job is buried, or dead in another tube: one that was kicked where it died is work again.
 
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def has_failed(job: Job) -> cython.bint:
-    """Whether a job is buried, or dead in another tube: one that was kicked where it died is work again."""
-    size: cython.Py_ssize_t = 0
-    if job.state == State.BURIED:
-        return True
-    if job.tag_bytes == 0:
-        return False
-    said: cython.p_const_char = find_tag(job, Tag.DEATH, cython.address(size))
+    `death` is set; its `why` is 0 if the job is buried without.
+    """
+    if not read_death(job, death):
+        death.why = 0
+        return job.state == State.BURIED
+    if not 0 < death.why <= Why.FAILED:
+        death.why = Why.ATTEMPTS
     name: cython.p_const_char = job.tube.name
-    if said is cython.NULL:
-        return False
-    return size - DEATH_FIXED != len(job.tube.name) or memcmp(said + DEATH_FIXED, name, size - DEATH_FIXED) != 0
-
-
-@cython.cfunc
-def tube_of(job: Job) -> bytes:
-    """Return the name of the tube in which a job failed."""
-    size: cython.Py_ssize_t = 0
-    if why_of(job) == 0:
-        return job.tube.name
-    said: cython.p_const_char = find_tag(job, Tag.DEATH, cython.address(size))
-    return said[DEATH_FIXED:size]
+    is_elsewhere: cython.bint = (
+        death.tube_bytes != len(job.tube.name) or memcmp(death.tube, name, death.tube_bytes) != 0
+    )
+    return is_elsewhere or job.state == State.BURIED

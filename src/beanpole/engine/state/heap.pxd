@@ -34,7 +34,6 @@ cdef class Heap:
     cdef void put_at(self, Py_ssize_t hole, Entry entry) noexcept
     cdef list first(self, Py_ssize_t count)
     cdef Py_ssize_t count_before(self, Item item) noexcept
-    cdef int place(self, Py_ssize_t *line, Py_ssize_t hole, Py_ssize_t size, Py_ssize_t at) noexcept
     cdef int resize(self, Py_ssize_t capacity) except -1
 
 cdef bint sooner(Heap a, Heap b) noexcept

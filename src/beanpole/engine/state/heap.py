@@ -8,8 +8,10 @@ item knows where it stands, so it can be taken out of the middle, and it is in o
 Invariant: no child is smaller than its parent by (key, tie), and ``entries[item.heap_index].item is item``.
 """
 
+import heapq
+
 import cython
-from cython.cimports.libc.stdlib import free, malloc, realloc
+from cython.cimports.libc.stdlib import free, realloc
 
 FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 4)
 KEPT_CAPACITY = cython.declare(cython.Py_ssize_t, 64)
@@ -48,7 +50,6 @@ class Timed(Item):
 @cython.inline
 @cython.exceptval(check=False)
 def less(a: cython.pointer(Entry), b: cython.pointer(Entry)) -> cython.bint:
-    """Whether `a` comes before `b`."""
     return a.key < b.key or (a.key == b.key and a.tie < b.tie)
 
 
@@ -134,30 +135,18 @@ class Heap:
     def first(self, count):
         """Return the first items in order, `count` at the most.
 
-        The next item is always one of those whose parents are taken: these stand in a heap of two children a node.
+        The next item is always one of those whose parents are taken: these stand in a heap of Python's.
         """
-        found = []
-        left: cython.Py_ssize_t = min(count, self.count)
-        line = cython.cast(
-            cython.pointer(cython.Py_ssize_t), malloc((left * CHILDREN + 1) * cython.sizeof(cython.Py_ssize_t))
-        )
-        if line is cython.NULL:
-            raise MemoryError
-        size: cython.Py_ssize_t = 1
-        line[0] = 0
-        try:
-            while left:
-                at: cython.Py_ssize_t = line[0]
-                found.append(cython.cast(Item, self.entries[at].item))
-                left -= 1
-                size -= 1
-                self.place(line, 0, size, line[size])
-                child: cython.Py_ssize_t
-                for child in range(at * CHILDREN + 1, min(at * CHILDREN + 1 + CHILDREN, self.count)):
-                    self.place(line, size, size + 1, child)
-                    size += 1
-        finally:
-            free(line)
+        found: list = []
+        line: list = []
+        at: cython.Py_ssize_t = 0
+        child: cython.Py_ssize_t
+        while len(found) < min(count, self.count):
+            found.append(cython.cast(Item, self.entries[at].item))
+            for child in range(at * CHILDREN + 1, min(at * CHILDREN + 1 + CHILDREN, self.count)):
+                heapq.heappush(line, (self.entries[child].key, self.entries[child].tie, child))
+            if line:
+                at = heapq.heappop(line)[2]
         return found
 
     def count_before(self, item):
@@ -187,27 +176,6 @@ class Heap:
             size -= 1
             child = pending[size] * CHILDREN + 1
             end = min(child + CHILDREN, self.count)
-
-    def place(self, line, hole, size, at):
-        """Put the number of an entry into a heap of such numbers, which is in order but for the hole."""
-        entries: cython.pointer(Entry) = self.entries
-        while hole > 0 and less(cython.address(entries[at]), cython.address(entries[line[(hole - 1) // 2]])):
-            line[hole] = line[(hole - 1) // 2]
-            hole = (hole - 1) // 2
-        child: cython.Py_ssize_t
-        while hole * 2 + 1 < size:
-            child = hole * 2 + 1
-            if child + 1 < size and less(
-                cython.address(entries[line[child + 1]]), cython.address(entries[line[child]])
-            ):
-                child += 1
-            if not less(cython.address(entries[line[child]]), cython.address(entries[at])):
-                break
-            line[hole] = line[child]
-            hole = child
-        if hole < size:
-            line[hole] = at
-        return 0
 
     def check(self) -> None:
         """Raise AssertionError when the invariant is broken."""

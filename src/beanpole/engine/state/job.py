@@ -23,7 +23,6 @@ class Job(Item):
 
     @property
     def text(self) -> bytes:
-        """The body."""
         return self.body[: self.body_bytes]
 
     @property

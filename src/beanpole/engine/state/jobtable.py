@@ -220,7 +220,6 @@ EXPIRY_CAPACITY = cython.declare(cython.Py_ssize_t, 64)
 @cython.inline
 @cython.exceptval(check=False)
 def less(a: cython.pointer(Expiring), b: cython.pointer(Expiring)) -> cython.bint:
-    """Whether `a` is over before `b`."""
     return a.at_ns < b.at_ns or (a.at_ns == b.at_ns and cython.cast(Job, a.job).id < cython.cast(Job, b.job).id)
 
 
@@ -240,13 +239,11 @@ class ExpiryQueue(Timed):
         free(self.entries)
 
     def due_job(self, now_ns):
-        """Return the job whose time is over first, if it is over."""
         if self.count and self.entries[0].at_ns <= now_ns:
             return cython.cast(Job, self.entries[0].job)
         return None
 
     def next_due_ns(self):
-        """Return when the next one is over."""
         return self.entries[0].at_ns if self.count else -1
 
     def add(self, job, at_ns):
@@ -275,7 +272,6 @@ class ExpiryQueue(Timed):
         return 0
 
     def at_ns_of(self, job):
-        """Return when a job in here is over."""
         return self.entries[job.slot].at_ns
 
     def put_at(self, hole, entry):

@@ -5,6 +5,15 @@ from libc.stdint cimport uint32_t, uint64_t
 from beanpole.engine.state.job cimport Job
 from beanpole.engine.state.tube cimport Tube
 
+cdef extern from *:
+    """
+    #if PY_VERSION_HEX < 0x030E0000
+    PyAPI_FUNC(Py_hash_t) _Py_HashBytes(const void *, Py_ssize_t);
+    #define Py_HashBuffer _Py_HashBytes
+    #endif
+    """
+    Py_hash_t Py_HashBuffer(const void *at, Py_ssize_t size) noexcept
+
 cdef extern from "stdlib.h":
     void *aligned_alloc(size_t alignment, size_t size)
 

@@ -3,8 +3,8 @@
 It is a linear hash table, as the table of jobs is: it grows and shrinks a bucket at a time. A bucket is one line of
 memory, in which seven holders have room, because among a million keys each look at memory costs more than all else. A
 holder costs about 14 bytes; the key itself lies with the job, and is compared whole, so that two keys are never taken
-for one. The hash is SipHash-1-3 with a secret that is new in each process: nobody can choose keys that fall into one
-bucket. It decides nothing that can be seen.
+for one. The hash is Python's of bytes, which has a secret that is new in each process: nobody can choose keys that fall
+into one bucket. It decides nothing that can be seen.
 
 While a job is in here its key and its tube stay what they are.
 """
@@ -15,92 +15,28 @@ from cython.cimports.beanpole.engine.state.tags import KeyBit, Tag, find_tag
 from cython.cimports.beanpole.engine.state.tube import Tube
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 from cython.cimports.libc.stdlib import free, realloc
-from cython.cimports.libc.string import memcmp, memcpy, memset
+from cython.cimports.libc.string import memcmp, memset
 
 BUCKETS_PER_SEGMENT = cython.declare(uint64_t, 1024)
 PLACES = cython.declare(cython.int, 7)
 LOAD_MAX = cython.declare(cython.Py_ssize_t, 9)
 """Holders for two buckets, above which there is one bucket more: few have none of their seven places free."""
 
-LOAD_MIN = cython.declare(cython.Py_ssize_t, 4)
-"""Holders for two buckets, below which there is one bucket fewer."""
-
-POINTER_BITS = cython.declare(cython.int, 48)
-"""Bits of an address; a holder has bits of its hash above them."""
-
+LOAD_MIN = cython.declare(cython.Py_ssize_t, 4)  # holders for two buckets, below which there is one bucket fewer
+POINTER_BITS = cython.declare(cython.int, 48)  # bits of an address; a holder has bits of its hash above them
 TAG_SHIFT = cython.declare(cython.int, 10)
 """The lowest of these 16 bits: with as many buckets as they don't tell apart, it is quick to look at the keys."""
 
 POINTER = cython.declare(uint64_t, 0xFFFFFFFFFFFF)
-START_0 = cython.declare(uint64_t, 0x736F6D6570736575)
-START_1 = cython.declare(uint64_t, 0x646F72616E646F6D)
-START_2 = cython.declare(uint64_t, 0x6C7967656E657261)
-START_3 = cython.declare(uint64_t, 0x7465646279746573)
-"""What SipHash starts from; as literals in a function they would be objects of Python."""
-
-SECRETS = (hash(b"Beanpole: a key"), hash(b"Beanpole: its tube"))
-"""Python's hash of bytes is keyed at random in each process."""
-
-SECRET_0 = cython.declare(uint64_t, cython.cast(uint64_t, cython.cast(int64_t, SECRETS[0])))
-SECRET_1 = cython.declare(uint64_t, cython.cast(uint64_t, cython.cast(int64_t, SECRETS[1])))
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def turned(value: uint64_t, bits: cython.int) -> uint64_t:
-    """Return a number whose bits have gone to the left, round its end."""
-    return value << bits | value >> (64 - bits)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def stir(v: cython.pointer(uint64_t)) -> cython.void:
-    """Do a round of SipHash."""
-    v[0] += v[1]
-    v[2] += v[3]
-    v[1] = turned(v[1], 13) ^ v[0]
-    v[3] = turned(v[3], 16) ^ v[2]
-    v[0] = turned(v[0], 32)
-    v[2] += v[1]
-    v[0] += v[3]
-    v[1] = turned(v[1], 17) ^ v[2]
-    v[3] = turned(v[3], 21) ^ v[0]
-    v[2] = turned(v[2], 32)
 
 
 @cython.cfunc
 def hash_of(tube: Tube, key: cython.p_const_char, size: cython.Py_ssize_t) -> uint32_t:
-    """Return the hash of a key in a tube."""
-    tube_hash: int64_t = hash(tube.name)
-    v: uint64_t[4]
-    k1: uint64_t = SECRET_1 ^ cython.cast(uint64_t, tube_hash)
-    v[0] = SECRET_0 ^ START_0
-    v[1] = k1 ^ START_1
-    v[2] = SECRET_0 ^ START_2
-    v[3] = k1 ^ START_3
-    word: uint64_t
-    left: cython.Py_ssize_t = size
-    while left >= 8:
-        memcpy(cython.address(word), key, 8)
-        v[3] ^= word
-        stir(v)
-        v[0] ^= word
-        key += 8
-        left -= 8
-    word = 0
-    memcpy(cython.address(word), key, left)
-    word |= cython.cast(uint64_t, size) << 56
-    v[3] ^= word
-    stir(v)
-    v[0] ^= word
-    v[2] ^= 0xFF
-    stir(v)
-    stir(v)
-    stir(v)
-    word = v[0] ^ v[1] ^ v[2] ^ v[3]
-    return cython.cast(uint32_t, word ^ word >> 32)
+    """Return the hash of a key in a tube: Python's of both, so that the same key lies elsewhere in another tube."""
+    tube_hash: uint64_t = cython.cast(uint64_t, cython.cast(int64_t, hash(tube.name)))
+    key_hash: uint64_t = cython.cast(uint64_t, Py_HashBuffer(key, size))
+    mixed: uint64_t = key_hash ^ (tube_hash << 17 | tube_hash >> 47)
+    return cython.cast(uint32_t, mixed ^ mixed >> 32)
 
 
 def key_of(job, size):
@@ -139,12 +75,10 @@ def tag_of(mark: uint32_t) -> uint64_t:
 @cython.inline
 @cython.exceptval(check=False)
 def job_of(holder: uint64_t) -> cython.p_void:
-    """Return the pointer to a holder's job."""
     return cython.cast(cython.p_void, holder & POINTER)
 
 
 @cython.cfunc
-@cython.exceptval(-1, check=False)
 def push(bucket: cython.pointer(Bucket), holder: uint64_t) -> cython.int:
     """Put a holder behind the others of a bucket. Raise MemoryError when there is no room."""
     place: cython.int
@@ -205,7 +139,6 @@ class KeyIndex:
         free(self.segments)
 
     def at(self, number):
-        """Return a bucket."""
         return cython.address(self.segments[number // BUCKETS_PER_SEGMENT][number % BUCKETS_PER_SEGMENT])
 
     def number_of(self, mark):

@@ -10,7 +10,7 @@ from beanpole.engine.state.keys cimport KeyIndex
 from beanpole.engine.state.records cimport Records
 from beanpole.engine.state.session cimport Session, SessionList
 from beanpole.engine.state.times cimport Count, JobTime, ServerTimes, Tally, count_in, place_of
-from beanpole.engine.state.tube cimport RuleTable, Tube, TubeList, Watch
+from beanpole.engine.state.tube cimport RuleTable, Tube, Watch
 from beanpole.protocol.commands cimport VERB_COUNT
 
 cdef enum Outcome:
@@ -36,7 +36,6 @@ cdef class Queue:
     cdef readonly uint64_t next_job_id   # the id of the next job
     cdef dict tubes                      # name -> Tube
     cdef readonly list tube_list         # `list[Tube]`: the same tubes in the order of list-tubes
-    cdef TubeList listed                 # them with the text of list-tubes
     cdef Tube default_tube
     cdef uint64_t tubes_created_count
     cdef uint64_t buried_so_far_count    # the key of the next buried job

@@ -18,7 +18,7 @@ from cython.cimports.beanpole.engine.state.jobtable import JobTable
 from cython.cimports.beanpole.engine.state.records import Records, Room
 from cython.cimports.beanpole.engine.state.session import SessionList, add_wide, drop_wide
 from cython.cimports.beanpole.engine.state.times import ServerTimes, Tally, add_age, is_newest, remove_age
-from cython.cimports.beanpole.engine.state.tube import Tube, TubeList, Watch
+from cython.cimports.beanpole.engine.state.tube import Tube, Watch
 from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t, uint8_t, uint32_t
 
@@ -57,8 +57,7 @@ class Queue:
         self.next_job_id = 1
         self.tubes = {}
         self.tubes_max = limits.TUBES_MAX
-        self.listed = TubeList()
-        self.tube_list = self.listed.tubes
+        self.tube_list = []
         self.buckets = {}
         self.timers = Heap()
         self.moves_left = MOVES_PER_TURN
@@ -177,7 +176,6 @@ class Queue:
 
     @cython.final
     def tube_named(self, name):
-        """Return the tube of a name, or None."""
         return self.tubes.get(name)
 
     @cython.final
@@ -188,14 +186,14 @@ class Queue:
             tube = Tube(name, self.tubes_created_count)
             self.tubes_created_count += 1
             self.tubes[name] = tube
-            self.listed.add(tube)
+            tube.list_index = len(self.tube_list)
+            self.tube_list.append(tube)
             if self.rules is not None:
                 self.on_open(tube)
         return tube
 
     @cython.final
     def too_many_tubes(self, name):
-        """Whether a tube of this name would be one more than there may be."""
         return len(self.tube_list) >= self.tubes_max and name not in self.tubes
 
     @cython.final
@@ -221,7 +219,10 @@ class Queue:
         if self.tallies:
             self.tallies.pop(tube, None)
         del self.tubes[tube.name]
-        self.listed.remove(tube)
+        last: Tube = self.tube_list.pop()
+        if last is not tube:  # which gives its place to the last one
+            last.list_index = tube.list_index
+            self.tube_list[tube.list_index] = last
         return 0
 
     @cython.final
@@ -359,21 +360,16 @@ class Queue:
     # --- what an engine adds ------------------------------------------------------------------------------------------
 
     def on_enter(self, job):
-        """Nothing."""
         return 0
 
     def on_discard(self, job):
-        """Nothing."""
         return 0
 
     def on_free(self, tube):
-        """Nothing."""
         return 0
 
     def on_open(self, tube):
-        """Nothing."""
         return 0
 
     def on_drop(self, tube):
-        """Nothing."""
         return 0

@@ -30,27 +30,22 @@ class Session(Timed):
         self.wait_until_ns = -1
 
     def due_job(self, now_ns):
-        """Return the job whose TTR is over."""
         if self.reserved.count and self.reserved.entries[0].key <= now_ns:
             return cython.cast(Item, self.reserved.entries[0].item)
         return None
 
     def next_due_ns(self):
-        """Return when the next TTR is over."""
         return self.reserved.entries[0].key if self.reserved.count else -1
 
     @property
     def reserved_count(self) -> int:
-        """Jobs that the session holds."""
         return self.reserved.count
 
     def take_replies(self) -> bytes:
-        """Return all replies that nobody took yet."""
         return self.out.take()
 
 
-PLACES_MIN = cython.declare(cython.Py_ssize_t, 64)
-"""Places up to which empty ones are left alone."""
+PLACES_MIN = cython.declare(cython.Py_ssize_t, 64)  # places up to which empty ones are left alone
 
 
 @cython.cclass
@@ -100,7 +95,6 @@ class SessionList:
         return low
 
     def all_sessions(self) -> list[Session]:
-        """Return every session in order."""
         return [each for each in self.places if each is not None]
 
 
@@ -117,7 +111,6 @@ class SessionList:
 
 
 @cython.cfunc
-@cython.exceptval(-1, check=False)
 def note_in(heads: Heap, watch: Watch) -> cython.int:
     """Let a watch of a tube that has jobs stand where the best of them says."""
     best = watch.tube.ready.entries
@@ -168,7 +161,7 @@ def best_of(session, left):
     tube: Tube
     watch: Watch
     if session.heads is not None:
-        tube = best_tube(session, left)
+        tube = best_tube(session.heads, left)
         return None if tube is None else tube.ready
     for watch in session.watches:
         if can_serve(watch.tube) and (best is None or sooner(watch.tube.ready, best)):
@@ -176,23 +169,31 @@ def best_of(session, left):
     return best
 
 
-def best_tube(session, left):
-    """Return the tube of a wide session that has the best job; None: none has one, or nothing is `left`.
+def best_tube(heads, left):
+    """Return the tube that has the best job, of those in a heap by theirs; None: none has one, or nothing is `left`.
 
     Each tube that stands at the front and does not belong there takes one of what is left.
     """
-    heads: Heap = session.heads
     while heads.count and left[0] > 0:
-        watch: Watch = cython.cast(Watch, heads.entries[0].item)
-        best = watch.tube.ready.entries
-        if not can_serve(watch.tube):
-            heads.remove(watch)
-        elif heads.entries[0].key == best.key and heads.entries[0].tie == best.tie:
-            return watch.tube
-        else:
-            note_in(heads, watch)
+        if is_first_best(heads):
+            return cython.cast(Watch, heads.entries[0].item).tube
         left[0] -= 1
     return None
+
+
+def is_first_best(heads):
+    """Whether the first tube belongs to the front of a heap of tubes; one that does not is put where it belongs."""
+    if heads.count == 0:
+        return False
+    watch: Watch = cython.cast(Watch, heads.entries[0].item)
+    best = watch.tube.ready.entries
+    if not can_serve(watch.tube):
+        heads.remove(watch)
+    elif heads.entries[0].key == best.key and heads.entries[0].tie == best.tie:
+        return True
+    else:
+        note_in(heads, watch)
+    return False
 
 
 def wide_waiting(tube):
@@ -204,7 +205,6 @@ def wide_waiting(tube):
 
 
 def waiting_in(tube):
-    """Return how many sessions wait for a job of a tube."""
     return tube.waiting_count + (0 if tube.wide is None else len(wide_waiting(tube)))
 
 

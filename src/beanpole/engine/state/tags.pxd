@@ -1,5 +1,5 @@
 # The header of tags.py.
-from libc.stdint cimport uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 
 from beanpole.engine.state.job cimport Job
 
@@ -28,6 +28,14 @@ cpdef enum ExpireBit:
     OWN = 1                              # who put the job said so, not a rule of its tube
     DEAD = 2                             # then it is dead, and not deleted
 
+cdef struct Death:
+    int64_t at_ns
+    uint32_t attempts                    # how often it had been tried
+    int why                              # a Why, or what a newer program wrote
+    const char *tube                     # the name of the one in which it died
+    Py_ssize_t tube_bytes
+
+cdef bint read_death(Job job, Death *death) noexcept
 cdef int read_flags(Job job) except -1
 cdef const char *find_tag(Job job, Tag tag, Py_ssize_t *size) noexcept
 cdef Py_ssize_t tags_after(Job job, Tag tag, Py_ssize_t size) noexcept

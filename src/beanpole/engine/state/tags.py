@@ -18,7 +18,6 @@ from cython.cimports.libc.string import memcpy, memmove
 @cython.inline
 @cython.exceptval(check=False)
 def size_at(at: cython.p_const_uchar) -> cython.Py_ssize_t:
-    """Return the bytes of the tag that begins at `at`."""
     return at[1] | at[2] << 8
 
 
@@ -111,6 +110,20 @@ def get_number(at, size):
     for i in range(size):
         number |= cython.cast(uint64_t, cython.cast(cython.uchar, at[i])) << 8 * i
     return number
+
+
+def read_death(job, death):
+    """Set when, why and where a job died that has not been brought back since; False: it did not."""
+    size: cython.Py_ssize_t = 0
+    said: cython.p_const_char = find_tag(job, Tag.DEATH, cython.address(size)) if job.tag_bytes else cython.NULL
+    if said is cython.NULL:
+        return False
+    death.at_ns = get_number(said, 8)
+    death.attempts = get_number(said + 8, 4)
+    death.why = cython.cast(cython.uchar, said[12])
+    death.tube = said + DEATH_FIXED
+    death.tube_bytes = size - DEATH_FIXED
+    return True
 
 
 def attempt_of(job, under_way):

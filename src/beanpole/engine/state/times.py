@@ -60,7 +60,6 @@ fill_scales()
 
 
 def scale_of(unit):
-    """Return the scale of a unit."""
     return cython.address(scales[cython.cast(cython.int, unit)])
 
 
@@ -103,7 +102,6 @@ class Histogram:
         return 0
 
     def text(self):
-        """Return it as ``stats-histograms`` shows it."""
         return text_of(self.scale, cython.address(self.bins))
 
     @property
@@ -113,7 +111,6 @@ class Histogram:
 
     @property
     def sum(self) -> int:
-        """The sum of all numbers."""
         return self.bins.sum
 
 
@@ -130,7 +127,6 @@ class TubeTimes:
         return values_of(scale_of(Unit.JOB_TIME), cython.address(self.jobs[cython.cast(cython.int, what)]))
 
     def sum(self, what: JobTime) -> int:
-        """The sum of one of these times, in microseconds."""
         return self.jobs[cython.cast(cython.int, what)].sum
 
 
@@ -158,7 +154,6 @@ class ServerTimes:
         return values_of(cython.address(self.scale), cython.address(self.jobs[cython.cast(cython.int, what)]))
 
     def sum(self, what: JobTime) -> int:
-        """The sum of one of the times of jobs, in microseconds."""
         return self.jobs[cython.cast(cython.int, what)].sum
 
 
@@ -186,7 +181,6 @@ class Tally:
         return 0
 
     def pairs(self) -> list[tuple[str, object]]:
-        """Return the counts with their keys."""
         return [(key, self.counts[cython.cast(cython.int, count)]) for count, key in KEYS.items()]
 
 
@@ -252,7 +246,6 @@ def add_age(ages, since_ns, ready_count):
 
 
 @cython.cfunc
-@cython.exceptval(-1, check=False)
 def insert(ages: cython.pointer(Ages), at: cython.int, second: int64_t, count: int64_t) -> cython.int:
     """Add a span of one second."""
     if ages.count == ages.capacity:

@@ -13,33 +13,23 @@ cdef class RuleSet:
     cdef readonly bytes pattern          # the tubes that it is for: a name, a prefix with `*` behind it, or `*`
     cdef readonly bytes text             # its lines, as get-rules shows them
     cdef readonly int64_t set_at_ns      # when they were set, engine clock
-    cdef readonly object rules           # `Rules`: what they say
     cdef readonly uint64_t segment       # the log's segment with their record; 0: none
-
-@cython.final
-cdef class TubeRules:
-    cdef readonly RuleSet source         # the rules that the tube has
     # What they say, as numbers; 0 or None: there is no such rule.
-    cdef readonly uint32_t attempts      # attempts after which a job is dead
-    cdef readonly bytes dead             # the tube of the dead
-    cdef readonly int64_t backoff_ns     # delay after the first attempt
-    cdef readonly uint32_t backoff_factor_1000   # how much longer each next one is, in thousandths
-    cdef readonly int64_t backoff_max_ns
-    cdef readonly int64_t expire_ns      # how long a job may wait
-    cdef readonly bint expire_dead       # who waited so long is dead, not deleted
-    cdef readonly bint unique            # the body is the key
-    cdef readonly bint unique_until_reserve
-    cdef readonly bint unique_replace
-    cdef readonly uint32_t jobs_max      # ready and delayed jobs beyond which puts are refused
-    cdef readonly int64_t bytes_max      # bytes of all bodies beyond which puts are refused
-    cdef readonly int64_t rate_interval_ns   # from one token to the next
-    cdef readonly int64_t rate_burst     # tokens that there can be at once
-    cdef readonly uint32_t concurrency   # held jobs beyond which reserve takes none
-    cdef readonly int64_t full_at_ns     # when the bucket of `rate` is full if nobody takes a token, engine clock
-
-cdef inline int64_t token_at_ns(TubeRules rules) noexcept:
-    # When the next token can be taken: the bucket lacks all but one.
-    return rules.full_at_ns - (rules.rate_burst - 1) * rules.rate_interval_ns
+    cdef public uint32_t attempts      # attempts after which a job is dead
+    cdef public bytes dead             # the tube of the dead
+    cdef public int64_t backoff_ns     # delay after the first attempt
+    cdef public uint32_t backoff_factor_1000   # how much longer each next one is, in thousandths
+    cdef public int64_t backoff_max_ns
+    cdef public int64_t expire_ns      # how long a job may wait
+    cdef public bint expire_dead       # who waited so long is dead, not deleted
+    cdef public bint unique            # the body is the key
+    cdef public bint unique_until_reserve
+    cdef public bint unique_replace
+    cdef public uint32_t jobs_max      # ready and delayed jobs beyond which puts are refused
+    cdef public int64_t bytes_max      # bytes of all bodies beyond which puts are refused
+    cdef public int64_t rate_interval_ns   # from one token to the next
+    cdef public int64_t rate_burst     # tokens that there can be at once
+    cdef public uint32_t concurrency   # held jobs beyond which reserve takes none
 
 @cython.final
 cdef class RuleTable:
@@ -70,9 +60,9 @@ cdef class Watch(Item):
 @cython.final
 cdef class Tube(Timed):
     cdef readonly bytes name
-    cdef Py_ssize_t list_index           # its place in the engine's list of tubes
     cdef readonly bytes tags             # tagged fields, as they stand in the log; None: none
-    cdef readonly TubeRules rules        # `TubeRules | None`: its rules
+    cdef readonly RuleSet rules          # `RuleSet | None`: its rules
+    cdef int64_t full_at_ns              # when the bucket of its rule `rate` is full if nobody takes a token, engine clock
     cdef readonly TubeTimes times        # `TubeTimes | None`: how long its jobs took; None: nothing is timed yet
     cdef Heap ready                      # jobs by (pri, id)
     cdef Heap delayed                    # jobs by (deadline, id)
@@ -97,12 +87,17 @@ cdef class Tube(Timed):
     cdef uint64_t total_lost_count       # reservations that ended with the session
     cdef Ages ages                       # since when its ready jobs are ready
     cdef readonly uint32_t pause_s            # seconds that the current pause was asked for; 0: not paused
+    cdef uint32_t list_index                  # its place in the engine's list of tubes
+    cdef readonly uint32_t segment            # the log's segment with its record; 0: none
     cdef readonly uint8_t closed              # bits of Closed; 0: its jobs may be reserved
     cdef readonly int64_t paused_until_ns     # engine clock; 0: not paused
-    cdef readonly uint64_t segment            # the log's segment with its record; 0: none
     cdef void pause(self, uint32_t seconds, int64_t until_ns) noexcept
     cdef void join_waiting(self, Watch watch) noexcept
     cdef void leave_waiting(self, Watch watch) noexcept
+
+cdef inline int64_t token_at_ns(Tube tube) noexcept:
+    # When the next token can be taken from a tube with the rule `rate`: its bucket lacks all but one.
+    return tube.full_at_ns - (tube.rules.rate_burst - 1) * tube.rules.rate_interval_ns
 
 cdef inline bint can_serve(Tube tube) noexcept:
     # Whether a job may be reserved from a tube.
@@ -111,15 +106,3 @@ cdef inline bint can_serve(Tube tube) noexcept:
 cdef inline bint is_awaited(Tube tube) noexcept:
     # Whether sessions may wait for a job of a tube; of wide ones it knows only when it asks them.
     return tube.waiting_count != 0 or tube.wide is not None
-
-@cython.final
-cdef class TubeList:
-    cdef list tubes                      # `list[Tube]`
-    cdef list texts                      # what list-tubes says of each TUBES_PER_BLOCK tubes; None where it has changed
-    cdef int add(self, Tube tube) except -1
-    cdef int remove(self, Tube tube) except -1
-    cdef int changed(self, Py_ssize_t index) except -1
-    cdef bytes text(self, Py_ssize_t block)
-    cdef list all_texts(self)
-
-cdef bytes names(list tubes)

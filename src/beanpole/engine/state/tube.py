@@ -3,13 +3,8 @@
 A tube lives as long as a session uses or watches it or a job is in it; ``default`` lives for ever. Only the engine
 changes a tube, so that its counters and the engine's always agree.
 
-The tubes stand in the order of list-tubes, and its text in blocks: that of a block is kept until a tube of it comes or
-goes: for a million tubes the whole takes 0.1 s and 20 MB. So a client never waits for more of it to be written than has
-changed.
-
-Rules are set for a pattern (a name, a prefix of names, or all). Each tube has an object of its own, for a rule may have
-a state; a tube without rules has None. One set applies to a tube, and nothing is merged: that of its name, else that of
-the longest prefix.
+Rules are set for a pattern (a name, a prefix of names, or all); a tube without rules has None. One set applies to a
+tube, and nothing is merged: that of its name, else that of the longest prefix.
 """
 
 from bisect import bisect_right
@@ -19,8 +14,7 @@ from cython.cimports.beanpole.engine.state.heap import Heap, Item, Timed
 from cython.cimports.libc.stdint import int64_t, uint8_t, uint64_t
 from cython.cimports.libc.stdlib import free
 
-from beanpole.engine import limits
-from beanpole.protocol.rules import Rules
+from beanpole.protocol.rules import NUMBERS, Rules
 
 
 @cython.no_gc
@@ -30,35 +24,10 @@ class RuleSet:
 
     def __cinit__(self, pattern: bytes, rules: Rules, set_at_ns: int64_t):
         self.pattern = pattern
-        self.rules = rules
         self.text = rules.text
         self.set_at_ns = set_at_ns
-
-
-@cython.no_gc
-@cython.cclass
-class TubeRules:
-    """The rules of one tube. The fields stand in ``tube.pxd``."""
-
-    def __cinit__(self, source: RuleSet):
-        self.source = source
-        rules = source.rules
-        self.attempts = rules.attempts
-        self.dead = rules.dead
-        self.backoff_ns = rules.backoff_ns
-        self.backoff_factor_1000 = rules.backoff_factor_1000
-        self.backoff_max_ns = rules.backoff_max_ns
-        self.expire_ns = rules.expire_ns
-        self.expire_dead = rules.expire_dead
-        self.unique = rules.unique
-        self.unique_until_reserve = rules.unique_until_reserve
-        self.unique_replace = rules.unique_replace
-        self.jobs_max = rules.jobs_max
-        self.bytes_max = rules.bytes_max
-        if rules.rate is not None:
-            self.rate_interval_ns = rules.rate.interval_ns
-            self.rate_burst = rules.rate.burst
-        self.concurrency = rules.concurrency
+        for name in NUMBERS:
+            setattr(self, name, getattr(rules, name))
 
 
 @cython.cclass
@@ -75,7 +44,6 @@ class RuleTable:
 
     @property
     def count(self) -> int:
-        """The patterns that have rules."""
         return len(self.sets)
 
     def match(self, name):
@@ -108,7 +76,6 @@ class RuleTable:
         return 0
 
     def named(self, pattern):
-        """Return the rules that are set for a pattern, or None."""
         return self.sets.get(pattern)
 
     def add(self, rules):
@@ -157,7 +124,6 @@ class Tube(Timed):
         free(self.ages.spans)
 
     def due_job(self, now_ns):
-        """Return the delayed job that is due."""
         if self.delayed.count and self.delayed.entries[0].key <= now_ns:
             return cython.cast(Item, self.delayed.entries[0].item)
         return None
@@ -169,7 +135,6 @@ class Tube(Timed):
         self.closed = self.closed & ~cython.cast(uint8_t, Closed.PAUSED) | (Closed.PAUSED if until_ns else 0)
 
     def end_pause(self, now_ns):
-        """End a pause that is over."""
         if not 0 < self.paused_until_ns <= now_ns:
             return False
         self.pause(0, 0)
@@ -179,20 +144,19 @@ class Tube(Timed):
         """Open the tube if it is closed for a token that has come by now; after a start the bucket is empty."""
         if not self.closed & Closed.RATE:
             return False
-        rules: TubeRules = self.rules
-        rules.full_at_ns = max(rules.full_at_ns, started_at_ns + rules.rate_burst * rules.rate_interval_ns)
-        if token_at_ns(rules) > now_ns:
+        fill_ns: int64_t = self.rules.rate_burst * self.rules.rate_interval_ns
+        self.full_at_ns = max(self.full_at_ns, started_at_ns + fill_ns)
+        if token_at_ns(self) > now_ns:
             return False
         self.closed &= ~cython.cast(uint8_t, Closed.RATE)
         return self.closed == 0
 
     def next_due_ns(self):
-        """Return when the pause ends, the next delay does, or the next token comes."""
         due_ns: int64_t = self.delayed.entries[0].key if self.delayed.count else -1
         if self.paused_until_ns and (due_ns < 0 or self.paused_until_ns < due_ns):
             due_ns = self.paused_until_ns
-        if self.closed & Closed.RATE and (due_ns < 0 or token_at_ns(self.rules) < due_ns):
-            due_ns = token_at_ns(self.rules)
+        if self.closed & Closed.RATE and (due_ns < 0 or token_at_ns(self) < due_ns):
+            due_ns = token_at_ns(self)
         return due_ns
 
     def join_waiting(self, watch):
@@ -218,62 +182,3 @@ class Tube(Timed):
         watch.earlier = None
         watch.later = None
         self.waiting_count -= 1
-
-
-TUBES_PER_BLOCK = cython.declare(cython.Py_ssize_t, limits.TUBES_PER_BLOCK)
-
-
-@cython.cclass
-class TubeList:
-    """Every tube of an engine, each of which knows its index."""
-
-    def __cinit__(self):
-        self.tubes = []
-        self.texts = []
-
-    def add(self, tube):
-        """Append a tube. The text of a block is written when its last tube comes."""
-        tube.list_index = len(self.tubes)
-        self.tubes.append(tube)
-        self.changed(tube.list_index)
-        if len(self.tubes) % TUBES_PER_BLOCK == 0:
-            self.text(tube.list_index // TUBES_PER_BLOCK)
-        return 0
-
-    def remove(self, tube):
-        """Remove a tube; the last one takes its place."""
-        last: Tube = self.tubes.pop()
-        if last is not tube:
-            self.changed(last.list_index)
-            last.list_index = tube.list_index
-            self.tubes[tube.list_index] = last
-        return self.changed(tube.list_index)
-
-    def changed(self, index):
-        """Forget the text of the block with this index, or the block if the list now ends where it began."""
-        block: cython.Py_ssize_t = index // TUBES_PER_BLOCK
-        if block == len(self.texts):
-            self.texts.append(None)
-        elif index % TUBES_PER_BLOCK == 0 and index == len(self.tubes):
-            self.texts.pop()
-        else:
-            self.texts[block] = None
-        return 0
-
-    def text(self, block):
-        """Return the text of a block."""
-        if self.texts[block] is None:
-            first: cython.Py_ssize_t = block * TUBES_PER_BLOCK
-            self.texts[block] = names(self.tubes[first : first + TUBES_PER_BLOCK])
-        return self.texts[block]
-
-    def all_texts(self):
-        """Return the text of every block, in order."""
-        for block in range(len(self.texts)):
-            self.text(block)
-        return list(self.texts)
-
-
-def names(tubes):
-    """Return the items of a YAML list of tube names."""
-    return b"".join([b"- %b\n" % cython.cast(Tube, tube, typecheck=True).name for tube in tubes])

@@ -26,12 +26,8 @@ WALK_SNAPSHOT_JOBS = 50_000
 
 BLOCK_MASK = cython.declare(uint64_t, (1 << BLOCK_IDS_LOG2) - 1)
 IDS_PER_TURN = cython.declare(cython.Py_ssize_t, limits.WALK_IDS_PER_TURN)
-STEPS_PER_MOVE = cython.declare(cython.Py_ssize_t, 10)
-"""Ids that are passed in the time in which a job is moved."""
-
-COPIES_PER_MOVE = cython.declare(cython.Py_ssize_t, 60)
-"""Ids that are copied, and put in order, in that time."""
-
+STEPS_PER_MOVE = cython.declare(cython.Py_ssize_t, 10)  # ids that are passed in the time in which a job is moved
+COPIES_PER_MOVE = cython.declare(cython.Py_ssize_t, 60)  # ids that are copied, and put in order, in that time
 STEPS_PER_BLOCK = cython.declare(cython.Py_ssize_t, 8)
 """What a block that is passed over counts: it may have to be looked for in a dict."""
 
@@ -111,7 +107,6 @@ class Walk:
         return None
 
     def next_job(self) -> Job | None:
-        """Return what `next` does."""
         return self.next()
 
     def look_up(self, id):
