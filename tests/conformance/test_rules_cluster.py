@@ -1,13 +1,11 @@
-"""A client that knows nothing of rules, of a node that passes it on to the leader: the tests of attempts and limits."""
+"""A client that knows nothing of rules, of a node that passes it on to the leader: the tests of rules."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from tests.clusters import clustered_server
-from tests.conformance.old import Greenstalk, OldClient
-from tests.conformance.test_attempts import *  # noqa: F403 - every test of it
-from tests.conformance.test_limits import *  # noqa: F403 - every test of it
+from tests.conformance.test_rules import *  # noqa: F403 - every test of it
 from tests.databases import DatabaseServers
 from tests.servers import Server
 
@@ -17,9 +15,3 @@ def server(database_servers: DatabaseServers) -> Iterator[Server]:
     """A node that does not lead."""
     with clustered_server(database_servers, follower=True) as running:
         yield running
-
-
-@pytest.fixture
-def kind() -> type[OldClient]:
-    """One client stands for all."""
-    return Greenstalk

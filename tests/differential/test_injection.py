@@ -9,7 +9,6 @@ engine itself.
 import asyncio
 import contextlib
 import inspect
-import socket
 from collections import OrderedDict
 from collections.abc import Iterator
 from inspect import Parameter
@@ -17,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from beanpole import AsyncClient, Backoff, BeanpoleError, Client
+from beanpole import AsyncClient, BeanpoleError, Client
 from beanpole.client.putting import PutOptions
 from beanpole.protocol.extensions import EXTENSIONS, KIND_NAMES
 from beanpole.testing import FakeServer
@@ -164,45 +163,10 @@ def make(request: pytest.FixtureRequest) -> Iterator[Maker]:
         yield made
 
 
-class Cut(socket.socket):
-    """A socket that ends what is sent after some bytes."""
-
-    left = 0
-
-    def sendall(self, data: Any, _: int = 0) -> None:  # noqa: ANN401 - whatever a client sends
-        self.send(data)
-
-    def send(self, data: Any, _: int = 0) -> int:  # noqa: ANN401 - see above
-        piece = bytes(data)[: self.left]
-        if piece:
-            super().sendall(piece)
-        self.left -= len(piece)
-        if self.left == 0:
-            with contextlib.suppress(OSError):
-                self.shutdown(socket.SHUT_WR)
-        return len(data)
-
-
 @pytest.mark.parametrize("name", ["put", *METHODS])
 def test_clients_hand_over_no_command(observer: Client[bytes], make: Maker, name: str) -> None:
     for arguments in PUTS if name == "put" else variants(name):
         client = make((observer.address.host, observer.address.port), None, watch="idle")
-        call(client, name, dict(arguments))
-        client.close()
-    assert untouched(observer)
-
-
-@pytest.mark.parametrize("name", ["put", *[verb.decode().replace("-", "_") for verb, _, _ in WITH_BODY]])
-def test_clients_that_are_cut_off_hand_over_no_command(observer: Client[bytes], make: Maker, name: str) -> None:
-    """At each byte, of the question as well; a server with a body of fewer bytes than it was told runs nothing."""
-    where = (observer.address.host, observer.address.port)
-    arguments = PUTS[1] if name == "put" else everything(name)
-    arguments.pop("dead", None)  # which has no delay
-    for size in range(1, 140 + len(BODY), 1 if make.kind == "sync" else 7):
-        cut = Cut(socket.AF_INET, socket.SOCK_STREAM)
-        cut.left = size
-        cut.connect(where)
-        client = make(cut, None, backoff=Backoff(attempts=1), timeout=20)
         call(client, name, dict(arguments))
         client.close()
     assert untouched(observer)

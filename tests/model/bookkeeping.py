@@ -4,7 +4,7 @@
 
 from collections import Counter, defaultdict
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 SECOND = 1_000_000_000
 NEVER = 1 << 100
@@ -31,6 +31,11 @@ def listed(text: str) -> str:
 
 class Bookkeeping:
     """Jobs by id, sessions in the order in which they began to wait, tubes in the order of list-tubes."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - what another part of the model has
+            ...
 
     def __init__(self, now: int) -> None:
         self.now, self.draining, self.last_id = now, False, 0

@@ -26,6 +26,7 @@ from tests.model.compare import compare_stats
 from tests.model.extensions import said
 from tests.model.many import RESTING
 from tests.model.model import NEEDS, Model
+from tests.model.rules import TEXTS
 
 NAMES = "abcd"
 OBSERVER = "o"
@@ -105,26 +106,7 @@ for_many = st.one_of(
 )
 
 patterns = st.sampled_from(["*", "t", "t*", "u", "default", "d*"])
-texts = st.sampled_from(
-    [
-        "",
-        "attempts: 1\n",
-        "attempts: 2\ndead: u\n",
-        "dead: v\n",
-        "attempts: 1\ndead: t\nbackoff: 2 factor 1 max 2\n",
-        "backoff: 0.5 factor 3 max 9\n",
-        "expire: 1\n",
-        "attempts: 1\ndead: u\nunique: body\n",
-        "unique: body until reserve\n",
-        "unique: body replace\n",
-        "expire: 2 dead\n",
-        "attempts: 2\ndead: u\nexpire: 0.5 dead\n",
-        *("", "jobs-max: 1\n", "bytes-max: 3\n", "jobs-max: 2\nbytes-max: 9\n", "concurrency: 1\n", "concurrency: 2\n"),
-        *("rate: 1/s burst 1\n", "rate: 3/s burst 2\n", "rate: 60/m burst 1\nconcurrency: 1\n"),
-        "jobs-max: 3\nrate: 2/s burst 2\nconcurrency: 2\n",
-        "attempts: 2\ndead: u\nconcurrency: 1\n",
-    ]
-)
+texts = st.sampled_from(TEXTS)
 for_rules = st.one_of(
     st.tuples(st.just("set-rules"), patterns, texts),
     st.tuples(st.just("set-rules"), patterns, texts),
@@ -139,9 +121,12 @@ def bury(id: int, pri: int) -> list[tuple[Any, ...]]:
     return [("reserve-job", id), ("bury", id, pri)]
 
 
-def phrase_of(shape: str, id: int, pri: int, tube: str) -> list[tuple[Any, ...]]:
-    """Commands that make more sense together than chance would bring about."""
-    phrases: dict[str, list[tuple[Any, ...]]] = {
+Phrases = dict[str, list[tuple[Any, ...]]]
+
+
+def phrases(id: int, pri: int, tube: str) -> tuple[Phrases, ...]:
+    """Commands that make more sense together than chance would bring about, by kind."""
+    plain: Phrases = {
         "delay": [("put", pri, 1 + id % 3, 2, "x"), ("put", 0, 2, 3, "y")],
         "finish": [("reserve-job", id), ("delete", id)],
         "bury": bury(id, pri),
@@ -152,17 +137,21 @@ def phrase_of(shape: str, id: int, pri: int, tube: str) -> list[tuple[Any, ...]]
         "watch all": [*(("watch", other) for other in TUBES), ("ignore", tube)],
         "leave": [("use", "default"), ("ignore", tube), ("reserve-job", 0), ("delete", 0), ("use", tube)],
         "hold and wait": [("reserve-job", id), ("reserve-with-timeout", 1 + id)],
+        "tie": [("put", pri, 0, 2 + id, ""), ("reserve-job", 0), ("reserve-with-timeout", 1 + id)],
+    }
+    changing: Phrases = {
         "snooze": [("reserve-job", id), ("snooze-job", id, 0.5 * (pri % 4), {})],
         "fail": [("reserve-job", id), ("fail-job", id, "why", {"delay": pri % 3})],
         "die": [("reserve-job", id), ("fail-job", id, "why", {"dead": "now"}), ("list-jobs", tube, "buried", 5, {})],
+        "rise": [("reserve-job", id), ("fail-job", id, "", {"dead": "now"}), ("move-jobs", tube, "buried", 9, {})],
         "fail twice": [("reserve-job", id), ("release", id, pri, 0), ("reserve-job", id), ("fail-job", id, "", {})],
         "fail rules": [
             *[("set-rules", tube, "attempts: 1\ndead: v\n"), ("put-job", "x", {"tube": tube, "key": "k"})],
             *[("reserve-job", 0), ("release", 0, pri, 0), ("move-jobs", "v", "ready", 1, {})],
         ],
-        "rise": [("reserve-job", id), ("fail-job", id, "", {"dead": "now"}), ("move-jobs", tube, "buried", 9, {})],
         "change held": [("reserve-job", id), ("change-job", id, {"ttr": 2}), ("touch", id)],
         "change": [("change-job", id, {"tube": tube, "pri": pri}), ("change-body", id, "longer")],
+        "change buried": [*bury(id, pri), *bury(id + 1, pri), ("change-job", id, {"tube": tube, "pri": 3})],
         "many": [("watch", tube), ("reserve-many", 1 + id, 0), ("touch-many", 0, id), ("delete-many", id, 1)],
         "many and cancel": [
             ("watch", tube),
@@ -170,7 +159,8 @@ def phrase_of(shape: str, id: int, pri: int, tube: str) -> list[tuple[Any, ...]]
             ("cancel-reserve",),
             ("list-tube-used",),
         ],
-        "change buried": [*bury(id, pri), *bury(id + 1, pri), ("change-job", id, {"tube": tube, "pri": 3})],
+    }
+    with_keys: Phrases = {
         "take": [("use", tube), ("put-job", "x", {"key": "k"}), ("put-job", "y", {"key": "k", "taken": "replace"})],
         "supersede": [
             *[("put-job", "x", {"tube": tube, "key": "k", "ttr": 1 + id}), ("reserve-job", 0)],
@@ -181,14 +171,12 @@ def phrase_of(shape: str, id: int, pri: int, tube: str) -> list[tuple[Any, ...]]
             *[("put-job", "x", {"tube": tube, "key": "k", "until": "reserve"}), ("reserve-job", 0)],
             *[("put-job", "y", {"tube": tube, "key": "k"}), ("release", 1, pri, 0)],
         ],
+        "move key": [("put-job", "x", {"tube": tube, "key": "k"}), ("change-job", id, {"tube": tube})],
+    }
+    with_times: Phrases = {
         "expire": [
             *[("put-job", "x", {"tube": tube, "expire": 1 + id, "delay": pri % 3}), ("reserve-job", id)],
             *[("release", id, pri, id), ("kick-job", 0), ("put-job", "y", {"expire": 0.5, "key": "k"})],
-        ],
-        "unique": [
-            *[("set-rules", tube, "unique: body\n" if pri % 2 else "unique: body replace\n"), ("use", tube)],
-            *[("put", pri, id % 2, 9, "x"), ("reserve-job", 0), ("put", 5, 0, 9, "x"), ("release", id % 2, pri, 0)],
-            *[("put-job", "two\r\nlines", {}), ("change-body", 0, "x"), ("put", 1, 0, 9, "two\r\nlines")],
         ],
         "bury what expires": [
             *[("put-job", "x", {"tube": tube, "expire": 1, "ttr": 2}), *bury(0, pri), ("kick-job", id)],
@@ -197,32 +185,22 @@ def phrase_of(shape: str, id: int, pri: int, tube: str) -> list[tuple[Any, ...]]
             *[("put-job", "x", {"expire": 1, "ttr": 1 + id, "key": "k"}), ("reserve-job", 0)],
             *[("put-job", "y", {"expire": 2, "key": "l"}), ("change-job", id, {"expire": 1, "tube": tube})],
         ],
-        "move key": [("put-job", "x", {"tube": tube, "key": "k"}), ("change-job", id, {"tube": tube})],
-        "tie": [("put", pri, 0, 2 + id, ""), ("reserve-job", 0), ("reserve-with-timeout", 1 + id)],
+        "unique": [
+            *[("set-rules", tube, "unique: body\n" if pri % 2 else "unique: body replace\n"), ("use", tube)],
+            *[("put", pri, id % 2, 9, "x"), ("reserve-job", 0), ("put", 5, 0, 9, "x"), ("release", id % 2, pri, 0)],
+            *[("put-job", "two\r\nlines", {}), ("change-body", 0, "x"), ("put", 1, 0, 9, "two\r\nlines")],
+        ],
     }
-    return phrases[shape]
+    return plain, changing, with_keys, with_times
 
 
-shapes = st.sampled_from(
-    ["delay", "finish", "bury", "bury two", "both kinds", "kick", "move", "watch all", "leave", "hold and wait", "tie"],
-)
-changing_shapes = st.sampled_from(
-    [
-        "snooze",
-        "fail",
-        "die",
-        "rise",
-        "fail twice",
-        "fail rules",
-        "change held",
-        "change",
-        "change buried",
-        "many",
-        "many and cancel",
-    ]
-)
-key_shapes = st.sampled_from(["take", "supersede", "bury key", "free key", "move key"])
-time_shapes = st.sampled_from(["expire", "bury what expires", "hold what expires", "unique"])
+def phrase_of(shape: str, id: int, pri: int, tube: str) -> list[tuple[Any, ...]]:
+    """The phrase of this name."""
+    return next(group[shape] for group in phrases(id, pri, tube) if shape in group)
+
+
+PLAIN, CHANGING, WITH_KEYS, WITH_TIMES = (st.sampled_from(list(group)) for group in phrases(0, 0, "t"))
+shapes = st.one_of(PLAIN, PLAIN, CHANGING, WITH_KEYS, WITH_TIMES)
 lost = st.sampled_from(["quit", "disconnect", "half-close"])
 
 
@@ -270,13 +248,7 @@ class Conversation(RuleBasedStateMachine):
     def put(self, data: st.DataObject, tube: str, some: list[tuple[Any, ...]]) -> None:
         self.say(self.choose(data), [("use", tube), *some])
 
-    @rule(
-        data=st.data(),
-        shape=st.one_of(shapes, shapes, changing_shapes, key_shapes, time_shapes),
-        id=ids,
-        pri=pris,
-        tube=tubes,
-    )
+    @rule(data=st.data(), shape=shapes, id=ids, pri=pris, tube=tubes)
     def say_phrase(self, data: st.DataObject, shape: str, id: int, pri: int, tube: str) -> None:
         self.say(self.choose(data), phrase_of(shape, id, pri, tube))
 

@@ -2,7 +2,6 @@
 
 # ruff: noqa: ARG002 - every command gets the session, whether it needs it or not
 
-from abc import ABC, abstractmethod
 from typing import Any
 
 from tests.model.bookkeeping import NEVER, Thing, listed
@@ -44,16 +43,8 @@ def some(things: list[Thing]) -> dict[str, object]:
     return {"count": len(things), "ids": [thing.id for thing in things[:NAMED_MAX]]}
 
 
-class Explaining(Rules, ABC):
+class Explaining(Rules):
     """Why nothing happens."""
-
-    @abstractmethod
-    def jobs_in(self, tube: str, *states: str) -> list[Thing]:
-        """The jobs of a tube in some states, by id."""
-
-    @abstractmethod
-    def holder(self, tube: str, key: tuple[str, str] | None) -> Thing | None:
-        """The job that holds a key in a tube."""
 
     def explain(self, session: Thing, job: Thing) -> str:
         line = self.first(Thing(used=job.tube), job.state)

@@ -5,10 +5,9 @@ Options stand last, as a dict. A duration is a number of seconds, also 0.5.
 
 # ruff: noqa: ARG002 - every command gets the session, whether it needs it or not
 
-from abc import ABC, abstractmethod
 from typing import Any
 
-from tests.model.bookkeeping import NEVER, SECOND, Thing
+from tests.model.bookkeeping import SECOND, Thing
 from tests.model.many import ManyJobs, wanted
 
 WITH_BODY = ("put-job", "fail-job", "change-body", "set-rules")
@@ -24,36 +23,8 @@ def said(verb: str, *words: Any) -> bytes:  # noqa: ANN401 - numbers and names
     return (" ".join(map(str, line)) + "\r\n" + ("" if body is None else body + "\r\n")).encode("latin-1")
 
 
-class Extensions(ManyJobs, ABC):
+class Extensions(ManyJobs):
     """The extensions; what they share with the other commands is the model's."""
-
-    @abstractmethod
-    def new_job(self, tube: str, pri: int, delay: float, ttr: int, body: str) -> Thing:
-        """Puts a job into a tube."""
-
-    @abstractmethod
-    def answer(self, session: Thing, reply: str) -> None:
-        """Ends the waiting of a session with a reply."""
-
-    @abstractmethod
-    def reserve(self, session: Thing, timeout: float = NEVER) -> str | None:
-        """Reserves a job, or lets the session wait."""
-
-    @abstractmethod
-    def hold(self, session: Thing, job: Thing) -> None:
-        """Reserves a certain job."""
-
-    @abstractmethod
-    def delete(self, session: Thing, job: Thing) -> str:
-        """Deletes a job."""
-
-    @abstractmethod
-    def touch(self, session: Thing, job: Thing) -> str:
-        """Lets the time to run of a job begin again."""
-
-    @abstractmethod
-    def move_later(self, job: Thing, delay: float) -> None:
-        """Makes a job delayed, or ready."""
 
     def put_job(self, session: Thing, body: str, options: dict[str, Any]) -> str:
         session.producer = True
@@ -183,7 +154,7 @@ class Extensions(ManyJobs, ABC):
         if jobs:
             self.note_wait(self.now)
             return self.frames(jobs)
-        reply = self.reserve(session, timeout)
+        reply: str | None = self.reserve(session, timeout)
         session.wants_frame = reply is None
         return reply
 

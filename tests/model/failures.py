@@ -1,7 +1,5 @@
 """What becomes of jobs that fail, by the rules of their tubes, in the reference model."""
 
-from abc import ABC, abstractmethod
-
 from tests.model.bookkeeping import NEVER, SECOND, Thing
 from tests.model.rules import Rules
 
@@ -18,20 +16,8 @@ def backoff(rule: str, attempt: int, id: int) -> int:
     return delay - delay // 5 // 1024 * (mixed >> 54)
 
 
-class Failures(Rules, ABC):
+class Failures(Rules):
     """Attempts, backoff and death."""
-
-    @abstractmethod
-    def move(self, job: Thing, state: str, until: int = NEVER, holder: Thing | None = None) -> None:
-        """Puts a job into a state."""
-
-    @abstractmethod
-    def tally(self, key: str, tube: str, number: int) -> None:
-        """Counts what extensions did to jobs of a tube."""
-
-    @abstractmethod
-    def tally_move(self, tube: str, target: str) -> None:
-        """Counts a job that goes to another tube."""
 
     def count_time(self, job: Thing, due: int) -> None:
         """Lets the time that a job may wait begin."""

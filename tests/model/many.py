@@ -2,11 +2,10 @@
 
 # ruff: noqa: ARG002 - every command gets the session, whether it needs it or not
 
-from abc import ABC, abstractmethod
 from typing import Any
 from urllib.parse import quote
 
-from tests.model.bookkeeping import NEVER, SECOND, Thing, listed
+from tests.model.bookkeeping import SECOND, Thing, listed
 from tests.model.failures import Failures
 
 RESTING = ("ready", "delayed", "buried")
@@ -40,20 +39,8 @@ def wanted(job: Thing) -> tuple[str, str] | None:
     return ("key", job.key) if job.key else None
 
 
-class ManyJobs(Failures, ABC):
+class ManyJobs(Failures):
     """Clearing, moving, listing."""
-
-    @abstractmethod
-    def move(self, job: Thing, state: str, until: int = NEVER, holder: Thing | None = None) -> None:
-        """Puts a job into a state."""
-
-    @abstractmethod
-    def serve(self) -> None:
-        """Hands out jobs."""
-
-    @abstractmethod
-    def holder(self, tube: str, key: tuple[str, str] | None) -> Thing | None:
-        """The job that holds a key in a tube."""
 
     def jobs_in(self, tube: str, *states: str) -> list[Thing]:
         """The jobs of a tube in some states, by id."""

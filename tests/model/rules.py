@@ -5,6 +5,17 @@
 from tests.model.bookkeeping import SECOND, Thing, listed
 from tests.model.times import Times
 
+TEXTS = [
+    *("", "attempts: 1\n", "attempts: 2\ndead: u\n", "dead: v\n", "backoff: 0.5 factor 3 max 9\n"),
+    "attempts: 1\ndead: t\nbackoff: 2 factor 1 max 2\n",
+    *("expire: 1\n", "expire: 2 dead\n", "attempts: 2\ndead: u\nexpire: 0.5 dead\n"),
+    *("unique: body until reserve\n", "unique: body replace\n", "attempts: 1\ndead: u\nunique: body\n"),
+    *("", "jobs-max: 1\n", "bytes-max: 3\n", "jobs-max: 2\nbytes-max: 9\n", "concurrency: 1\n", "concurrency: 2\n"),
+    *("rate: 1/s burst 1\n", "rate: 3/s burst 2\n", "rate: 60/m burst 1\nconcurrency: 1\n"),
+    *("jobs-max: 3\nrate: 2/s burst 2\nconcurrency: 2\n", "attempts: 2\ndead: u\nconcurrency: 1\n"),
+]
+"""Rules that conversations set: each rule there is, so tight that it is noticed, and some together."""
+
 UNITS = {"s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND}
 
 

@@ -2,7 +2,6 @@
 
 # ruff: noqa: ARG002 - every command gets the session, whether it needs it or not
 
-from abc import ABC
 from typing import Any
 
 from tests.model.bookkeeping import Bookkeeping, Thing, listed
@@ -10,7 +9,7 @@ from tests.model.explain import quoted
 from tests.model.many import seconds
 
 
-class Listing(Bookkeeping, ABC):
+class Listing(Bookkeeping):
     """Who is connected."""
 
     def name_session(self, session: Thing, name: str) -> str:

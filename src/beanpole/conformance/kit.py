@@ -124,7 +124,6 @@ class Program:
 
 
 def free_port() -> int:
-    """Return a port that nobody has now."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
@@ -173,7 +172,6 @@ class Result:
 
     @property
     def clause(self) -> str:
-        """The heading of docs/protocol.md."""
         return self.script.settings.get("clause", "")
 
 
@@ -262,7 +260,6 @@ def play(program: Program, script: Script, patience_s: float, *, like_beanstalkd
 
 
 def play_once(program: Program, script: Script, patience_s: float, *, may_quote: bool) -> Problem | None:
-    """Play a script against a server of its own."""
     try:
         with (
             program.serve(script) as server,

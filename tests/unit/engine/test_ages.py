@@ -111,22 +111,6 @@ def test_a_backlog_that_grows_for_long(step_s: int) -> None:
         queue.check()
 
 
-def test_jobs_go_in_any_order() -> None:
-    queue = Queue()
-    for number in range(1000):
-        queue.put(number * 7919 % 1000)
-        queue.wait((number % 90) * SECOND_NS // 10)
-    for number in range(1000):
-        if number % 3:
-            queue.delete(number * 104_729)
-        else:
-            queue.reserve()
-        queue.check()
-        if number % 100 == 0:
-            check(queue.engine)
-    assert queue.oldest_s() == 0
-
-
 def test_jobs_that_were_due_long_ago_count_from_then() -> None:
     queue = Queue()
     for delay_s in range(1, 400):
@@ -139,26 +123,3 @@ def test_jobs_that_were_due_long_ago_count_from_then() -> None:
     while queue.ready:
         queue.delete(0)
         queue.check()
-
-
-def test_a_clock_that_stands_still() -> None:
-    queue = Queue()
-    for _ in range(300):
-        queue.put()
-        queue.reserve()
-        queue.put()
-    assert queue.oldest_s() == 0
-    check(queue.engine)
-    queue.wait(10**6 * SECOND_NS)
-    assert 10**6 - 2 <= queue.oldest_s() <= 10**6
-
-
-def test_what_changes_a_ready_job_leaves_its_age() -> None:
-    queue = Queue()
-    queue.put()
-    queue.wait(100 * SECOND_NS)
-    for command in (b"change-job 1 pri=7\r\n", b"change-body 1 1\r\nx\r\n"):
-        assert queue.ask(command) == b"CHANGED\r\n"
-        assert queue.oldest_s() in {99, 100}
-    assert queue.ask(b"change-job 1 tube=other\r\n") == b"CHANGED\r\n"
-    assert queue.oldest_s() == 0

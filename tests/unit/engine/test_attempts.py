@@ -118,17 +118,6 @@ def test_what_brings_a_job_back_lets_it_begin_anew(anew: str) -> None:
         assert world.frame(id)["attempt"] == "0"
 
 
-def test_another_tube_or_another_body_lets_a_job_begin_anew() -> None:
-    world = Tubes(**{"t*": "attempts: 2"})
-    id = world.put("tube=t key=k")
-    for line in ("change-job 1 tube=tt", "change-job 1 tube=t", "put-job 1 tube=t key=k taken=replace\r\nx"):
-        world.reserve(id)
-        world.fail(id, "release")
-        assert world.frame(id)["attempt"] == "1"
-        world.say(line)
-        assert world.frame(id)["attempt"] == "0"
-
-
 def test_snooze_and_stop_take_the_attempt_back() -> None:
     world = Tubes(t="attempts: 1, backoff: 9")
     id = world.put()
@@ -140,14 +129,6 @@ def test_snooze_and_stop_take_the_attempt_back() -> None:
     assert world.frame(id)["attempt"] == "0"
     world.fail(id, "release")  # the server went on after all
     assert world.job(id)["state"] == "buried"
-
-
-def test_bury_is_no_failure() -> None:
-    world = Tubes(t="attempts: 1")
-    id = world.put()
-    world.reserve(id)
-    assert world.say(f"bury {id} 5", "w") == "BURIED"
-    assert "died" not in world.frame(id)
 
 
 @pytest.mark.parametrize("how", WAYS)
@@ -189,15 +170,6 @@ def test_who_dies_again_stays_where_the_dead_are() -> None:
     assert (world.job(id)["tube"], world.job(id)["state"]) == ("t", "ready")
 
 
-@pytest.mark.parametrize("rules", ["attempts: 1, dead: t", "attempts: 1"])
-def test_dead_that_have_nowhere_to_go_are_buried(rules: str) -> None:
-    world = Tubes(t=rules)
-    id = world.put()
-    world.reserve(id)
-    world.fail(id, "release")
-    assert (world.job(id)["tube"], world.job(id)["state"]) == ("t", "buried")
-
-
 def test_dead_move_although_there_are_too_many_tubes_and_the_server_drains() -> None:
     world = Tubes(t="attempts: 1, dead: d")
     id = world.put()
@@ -207,15 +179,6 @@ def test_dead_move_although_there_are_too_many_tubes_and_the_server_drains() -> 
     world.fail(id, "release")
     assert world.job(id)["tube"] == "d"
     assert world.say("move-jobs d ready 9") == "MOVED 0"
-
-
-def test_failed_now_dies_whatever_attempts_are_left() -> None:
-    world = Tubes(t="attempts: 9, dead: d", u="dead: d")
-    for tube in ("t", "u"):
-        id = world.put(f"tube={tube}")
-        world.reserve(id)
-        assert world.say(f"fail-job {id} 3 dead=now\r\nwhy", "w") == "BURIED"
-        assert (world.job(id)["tube"], world.job(id)["state"]) == ("d", "ready")
 
 
 def test_dead_job_that_lost_its_key_lives_on_without_it() -> None:
@@ -271,30 +234,6 @@ def test_waits_are_never_longer_than_the_longest_one(rule: str) -> None:
 def test_waits_of_one_job_differ_from_attempt_to_attempt() -> None:
     world = Tubes(t="backoff: 1000 factor 1")
     assert len(set(waits(world, world.put(), 10))) == 10
-
-
-def test_delay_that_was_asked_for_is_kept() -> None:
-    world = Tubes(t="backoff: 100")
-    id = world.put()
-    world.reserve(id)
-    assert world.say(f"release {id} 5 7", "w") == "RELEASED"
-    assert world.job(id)["delay"] == "7"
-    world.advance(7 * SECOND)
-    world.reserve(id)
-    assert world.say(f"fail-job {id} 0 delay=0.5\r\n", "w") == "RELEASED"
-    world.advance(SECOND // 2)
-    assert world.job(id)["state"] == "ready"
-
-
-@pytest.mark.parametrize("how", ["timeout", "disconnect"])
-def test_who_comes_back_by_itself_waits_too(how: str) -> None:
-    world = Tubes(t="backoff: 10")
-    id = world.put("tube=t ttr=1")
-    world.reserve(id)
-    world.fail(id, how)
-    assert world.job(id)["state"] == "delayed"
-    world.advance(10 * SECOND)
-    assert world.job(id)["state"] == "ready"
 
 
 # --- many at once -----------------------------------------------------------------------------------------------------

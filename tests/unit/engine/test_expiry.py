@@ -4,35 +4,8 @@ import pytest
 
 from beanpole.engine import limits
 from beanpole.engine.check import check
-from beanpole.engine.engine import Engine
 from beanpole.engine.state.job import State
-from beanpole.server.connection import Connection
-
-SECOND_NS = 10**9
-TURNS_MAX = 1_000
-
-
-class Server:
-    """An engine with two clients, and a clock."""
-
-    def __init__(self) -> None:
-        self.engine = Engine(now_ns=SECOND_NS)
-        self.now_ns = SECOND_NS
-        self.a, self.b = Connection(self.engine, SECOND_NS), Connection(self.engine, SECOND_NS)
-
-    def ask(self, data: bytes, connection: Connection | None = None) -> bytes:
-        """The replies to commands, over as many turns as they take."""
-        connection = connection or self.a
-        connection.receive(self.now_ns, data)
-        for _ in range(TURNS_MAX):
-            if not connection.pending:
-                return connection.take_output()
-            connection.resume(self.now_ns)
-        raise AssertionError("a command does not come to its end")
-
-    def tick(self, seconds: float = 0) -> None:
-        self.now_ns += int(seconds * SECOND_NS)
-        self.engine.tick(self.now_ns)
+from tests.unit.engine.queue import SECOND_NS, Queue
 
 
 def put(count: int, options: bytes = b"expire=5") -> bytes:
@@ -41,7 +14,7 @@ def put(count: int, options: bytes = b"expire=5") -> bytes:
 
 
 def test_many_are_over_at_once() -> None:
-    server = Server()
+    server = Queue()
     count = 2 * limits.JOBS_PER_TICK + 10
     server.ask(put(count))
     server.ask(put(1, b"pri=4294967295"))
@@ -62,7 +35,7 @@ def test_many_are_over_at_once() -> None:
 
 @pytest.mark.parametrize("reserve", [b"reserve-with-timeout 0\r\n", b"reserve-many 5 0\r\n"])
 def test_a_late_server_hands_out_nothing_that_is_over(reserve: bytes) -> None:
-    server = Server()
+    server = Queue()
     server.ask(put(3) + put(1, b"pri=65537 expire=60"))
     server.now_ns += 5 * SECOND_NS
     assert b" 4 0" in server.ask(reserve)
@@ -76,7 +49,7 @@ def test_a_late_server_hands_out_nothing_that_is_over(reserve: bytes) -> None:
 @pytest.mark.parametrize("hand_out", [b"reserve\r\n", b"reserve-many 5 0\r\n", b"pause-tube default 0\r\n"])
 @pytest.mark.parametrize("rules", [b"expire: 5 dead", b"expire: 5"])
 def test_those_that_die_in_one_command_are_bounded_by_their_bytes(hand_out: bytes, rules: bytes) -> None:
-    server = Server()
+    server = Queue()
     size = 10 * limits.FAILED_BYTES_PER_JOB
     server.ask(b"set-rules default %d\r\n%b\r\n" % (len(rules), rules))
     server.ask(b"pause-tube default 5\r\n" + b"put 0 0 60 %d\r\n%b\r\n" % (size, bytes(size)) * 200)
@@ -94,7 +67,7 @@ def test_those_that_die_in_one_command_are_bounded_by_their_bytes(hand_out: byte
 
 
 def test_reserve_many_goes_on_behind_those_that_are_over() -> None:
-    server = Server()
+    server = Queue()
     server.ask(put(limits.ENDS_PER_TURN + 5) + put(2, b"pri=4294967295"))
     server.now_ns += 5 * SECOND_NS
     server.a.receive(server.now_ns, b"reserve-many 2 0\r\n")
@@ -106,7 +79,7 @@ def test_reserve_many_goes_on_behind_those_that_are_over() -> None:
 @pytest.mark.parametrize("more", [-1, 0, 1, limits.ENDS_PER_TURN])
 def test_who_waits_gets_what_is_behind_those_that_are_over(more: int) -> None:
     """Also when the last of them is the last that may be passed over in a turn."""
-    server = Server()
+    server = Queue()
     count = limits.JOBS_PER_TICK // 2 + limits.ENDS_PER_TURN + more
     server.ask(b"pause-tube default 5\r\n" + put(count))
     server.ask(put(1, b"pri=4294967295"))
@@ -120,7 +93,7 @@ def test_who_waits_gets_what_is_behind_those_that_are_over(more: int) -> None:
 
 
 def test_a_connection_that_ends_takes_what_is_over_with_it() -> None:
-    server = Server()
+    server = Queue()
     server.ask(put(1, b"expire=5 key=k") + put(1, b"expire=50 key=l") + b"reserve\r\nreserve\r\n")
     server.now_ns += 6 * SECOND_NS
     server.a.close(server.now_ns)
@@ -130,7 +103,7 @@ def test_a_connection_that_ends_takes_what_is_over_with_it() -> None:
 
 
 def test_a_time_that_no_clock_reaches_is_none() -> None:
-    server = Server()
+    server = Queue()
     server.now_ns = 2**62
     server.ask(put(1, b"delay=4294967295.999 expire=4294967295.999"))
     check(server.engine)
@@ -138,7 +111,7 @@ def test_a_time_that_no_clock_reaches_is_none() -> None:
 
 
 def test_memory_is_given_back() -> None:
-    server = Server()
+    server = Queue()
     server.ask(put(5_000, b"expire=5") + put(5_000, b"expire=50"))
     server.tick(5)
     check(server.engine)

@@ -4,37 +4,19 @@ import random
 import re
 
 from beanpole.engine.check import check
-from beanpole.engine.engine import Engine
 from beanpole.server.connection import Connection
-
-SECOND_NS = 10**9
-TURNS_MAX = 1_000
+from tests.unit.engine.queue import SECOND_NS, Queue
 
 
-class Server:
-    """An engine and connections to it, at one moment."""
+class Server(Queue):
+    """What explain says to its clients."""
 
-    def __init__(self) -> None:
-        self.engine = Engine(now_ns=SECOND_NS)
-        self.now_ns = SECOND_NS
-        self.a, self.b = self.connect(), self.connect()
-
-    def connect(self) -> Connection:
-        return Connection(self.engine, self.now_ns)
-
-    def ask(self, data: bytes, connection: Connection | None = None) -> str:
-        """The replies to commands, over as many turns as they take."""
-        connection = connection or self.a
-        connection.receive(self.now_ns, data)
-        for _ in range(TURNS_MAX):
-            if not connection.pending:
-                return connection.take_output().decode()
-            connection.resume(self.now_ns)
-        raise AssertionError("a command does not come to its end")
+    def said(self, data: bytes, client: Connection | None = None) -> str:
+        return self.ask(data, client).decode()
 
     def explain(self, id: int) -> dict[str, str]:
         """What explain says first, and its reasons with a hyphen before them."""
-        return parts(self.ask(b"explain %d\r\n" % id))
+        return parts(self.said(b"explain %d\r\n" % id))
 
 
 def parts(reply: str) -> dict[str, str]:
@@ -90,7 +72,7 @@ def test_an_obstacle_of_the_log_is_a_reason() -> None:
     server.engine.describe = lambda owner: "the disk is full" if owner is None else ""
     server.ask(b"put 0 0 5 0\r\n\r\n")
     assert server.explain(1)["- log"] == '{"obstacle": "the disk is full"}'
-    assert parts(server.ask(b"explain-tube default\r\n"))["- log"] == '{"obstacle": "the disk is full"}'
+    assert parts(server.said(b"explain-tube default\r\n"))["- log"] == '{"obstacle": "the disk is full"}'
 
 
 def test_a_tube_names_ten_of_each_however_far_they_are_apart() -> None:
@@ -102,12 +84,12 @@ def test_a_tube_names_ten_of_each_however_far_they_are_apart() -> None:
     waiting = [server.connect() for _ in range(12)]
     for connection in waiting:
         server.ask(b"reserve\r\n", connection)
-    said = parts(server.ask(b"explain-tube default\r\n"))
+    said = parts(server.said(b"explain-tube default\r\n"))
     assert said["- reserved"] == '{"count": 16, "ids": [1, 2, 3, 4, 5, 30001, 30002, 30003, 30004, 30005]}'
     sessions = ", ".join(f'{{"session": {each}}}' for each in range(2, 12))
     assert said["- waiting"] == f'{{"count": 12, "sessions": [{sessions}]}}'
     server.ask(b"".join(b"bury %d 0\r\n" % id for id in (30001, 1, 60003, 2, 3)))
-    said = parts(server.ask(b"explain-tube default\r\n"))
+    said = parts(server.said(b"explain-tube default\r\n"))
     assert said["- buried"] == '{"count": 5, "ids": [30001, 1, 60003, 2, 3]}'
     assert said["- reserved"].startswith('{"count": 11, "ids": [4, 5, 30002, ')
 
@@ -125,4 +107,4 @@ def test_a_tube_that_goes_while_it_is_explained_is_not_found() -> None:
     server.a.receive(server.now_ns, b"explain-tube u\r\n")
     assert server.a.pending
     server.ask(b"delete 1\r\ndelete %d\r\n" % last, server.b)
-    assert server.ask(b"") == "NOT_FOUND\r\n"
+    assert server.ask(b"") == b"NOT_FOUND\r\n"

@@ -6,41 +6,28 @@ import pytest
 
 from beanpole.client import FailureCounts
 from beanpole.engine.check import check
-from beanpole.engine.engine import Engine
-from beanpole.server.connection import Connection
+from tests.unit.engine.queue import SECOND_NS, Queue
 
-SECOND_NS = 10**9
-TURNS_MAX = 1_000
 WORDS = [f"{a}{b}" for a in "abcdefghijklmnopqrst" for b in "uvwxyzabcdefghijklmn"]
 """400 errors."""
 
 
-class Server:
-    """An engine and a connection."""
+class Server(Queue):
+    """Its clients speak text."""
 
-    def __init__(self) -> None:
-        self.engine = Engine(now_ns=SECOND_NS)
-        self.connection = Connection(self.engine, SECOND_NS)
-
-    def ask(self, text: str) -> bytes:
-        """The replies to commands."""
-        self.connection.receive(SECOND_NS, text.replace("\n", "\r\n").encode())
-        for _ in range(TURNS_MAX):
-            if not self.connection.pending:
-                return self.connection.take_output()
-            self.connection.resume(SECOND_NS)
-        raise AssertionError("a command does not come to its end")
+    def say(self, text: str) -> bytes:
+        return self.ask(text.replace("\n", "\r\n").encode())
 
     def fail(self, tube: str, *reasons: str) -> None:
         """Puts a job for each reason, which fails for it at once."""
         for reason in reasons:
             id = self.engine.next_job_id
-            self.ask(f"put-job 1 tube={tube}\nx\nreserve-job {id}\nfail-job {id} {len(reason)} dead=now\n{reason}\n")
+            self.say(f"put-job 1 tube={tube}\nx\nreserve-job {id}\nfail-job {id} {len(reason)} dead=now\n{reason}\n")
 
     def counts(self, options: str = "") -> FailureCounts:
         """What stats-failures says."""
         check(self.engine)
-        return FailureCounts.parse(self.ask(f"stats-failures{options}\n").partition(b"\r\n")[2].removesuffix(b"\r\n"))
+        return FailureCounts.parse(self.say(f"stats-failures{options}\n").partition(b"\r\n")[2].removesuffix(b"\r\n"))
 
     def groups(self, options: str = "") -> list[tuple[str | None, str | None, int]]:
         return [(each.tube, each.error, each.count) for each in self.counts(options).groups]
@@ -60,7 +47,7 @@ def test_the_largest_group_comes_first_and_a_limit_cuts() -> None:
 def test_jobs_without_a_reason_are_grouped_by_how_they_ended() -> None:
     server = Server()
     server.fail("t", "", "", " \t ")
-    server.ask("put-job 1 tube=t\nx\nreserve-job 4\nbury 4 0\n")
+    server.say("put-job 1 tube=t\nx\nreserve-job 4\nbury 4 0\n")
     found = server.counts().groups
     assert [(each.error, each.count, each.given_up, each.buried) for each in found] == [("", 3, 3, 0), ("", 1, 0, 1)]
 
@@ -73,19 +60,19 @@ def test_a_job_that_is_brought_back_or_gone_has_not_failed(ending: str) -> None:
     server = Server()
     server.fail("t", "no")
     assert server.groups() == [("t", "no", 1)]
-    server.ask(f"{ending}\n")
+    server.say(f"{ending}\n")
     assert server.groups() == []
 
 
 def test_a_dead_job_that_fails_again_has_its_new_reason() -> None:
     server = Server()
-    server.ask("set-rules t 7\ndead: d\n")
+    server.say("set-rules t 7\ndead: d\n")
     server.fail("t", "first")
-    server.ask("reserve-job 1\n")
+    server.say("reserve-job 1\n")
     assert server.groups() == [("t", "first", 1)]
-    server.ask("fail-job 1 6\nsecond\n")
+    server.say("fail-job 1 6\nsecond\n")
     assert server.groups() == [("t", "second", 1)]
-    server.ask("change-job 1 tube=t\n")
+    server.say("change-job 1 tube=t\n")
     assert server.groups() == []
 
 
@@ -104,11 +91,11 @@ def test_what_is_kept_is_bounded_and_counts_stay_exact() -> None:
     ids = list(range(1, 1_901))
     chance.shuffle(ids)
     for id in ids[:1_000]:
-        server.ask(f"delete {id}\n")
+        server.say(f"delete {id}\n")
     assert server.counts().total == sum(each.count for each in server.counts().groups) == 900
     server.fail("late", "one")
     for id in ids[1_000:]:
-        server.ask(f"delete {id}\n")
+        server.say(f"delete {id}\n")
     assert [each.count for each in server.counts().groups] == [1]
     assert not server.groups(" tube=t")
 
@@ -116,15 +103,15 @@ def test_what_is_kept_is_bounded_and_counts_stay_exact() -> None:
 def test_many_groups_are_written_piece_by_piece_as_they_were_at_first() -> None:
     server = Server()
     server.fail("t", *WORDS[:150])
-    other = Connection(server.engine, SECOND_NS)
-    server.connection.receive(SECOND_NS, b"stats-failures\r\n")
+    other = server.b
+    server.a.receive(SECOND_NS, b"stats-failures\r\n")
     turns = 1
-    while server.connection.pending:
+    while server.a.pending:
         other.receive(SECOND_NS, b"delete %d\r\n" % (150 - turns))
-        server.connection.resume(SECOND_NS)
+        server.a.resume(SECOND_NS)
         turns += 1
     assert turns >= 3
-    found = FailureCounts.parse(server.connection.take_output().partition(b"\r\n")[2].removesuffix(b"\r\n"))
+    found = FailureCounts.parse(server.a.take_output().partition(b"\r\n")[2].removesuffix(b"\r\n"))
     assert found.total == sum(each.count for each in found.groups) == len(found.groups) == 150
 
 
@@ -136,7 +123,7 @@ def test_tubes_beyond_a_thousand_are_summed_up() -> None:
     assert found[0].tube is None
     assert sum(each.count for each in server.engine.failures.groups()) == 1_100
     for id in range(1, 1_101):
-        server.ask(f"delete {id}\n")
+        server.say(f"delete {id}\n")
     assert server.groups() == []
 
 
@@ -144,10 +131,10 @@ def test_reasons_that_differ_make_a_command_go_in_smaller_pieces() -> None:
     def steps(*reasons: str) -> int:
         server = Server()
         server.fail("mail", *reasons)
-        server.connection.receive(SECOND_NS, b"clear-tube mail buried\r\n")
+        server.a.receive(SECOND_NS, b"clear-tube mail buried\r\n")
         count = 1
-        while server.connection.pending:
-            server.connection.resume(SECOND_NS)
+        while server.a.pending:
+            server.a.resume(SECOND_NS)
             count += 1
         return count
 

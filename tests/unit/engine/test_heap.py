@@ -41,20 +41,3 @@ def test_jobs_leave_by_priority_and_id(steps: list[tuple[str, int]]) -> None:
         check(engine)
     for _, job_id in there:
         assert ask(connection, b"reserve\r\n") == b"RESERVED %d 0\r\n\r\n" % job_id
-
-
-@given(st.lists(st.tuples(st.integers(0, 10**9), st.integers(1, 20))))
-def test_delayed_jobs_are_found_in_order_of_their_deadlines(puts: list[tuple[int, int]]) -> None:
-    connection = Connection(engine := Engine(), 1)
-    now_ns = 1
-    due: list[tuple[int, int]] = []
-    for number, (pause_ns, delay_s) in enumerate(puts, 1):
-        now_ns += pause_ns
-        connection.receive(now_ns, b"put 0 %d 60 0\r\n\r\n" % delay_s)
-        insort(due, (now_ns + delay_s * 10**9, number))
-    connection.take_output()
-    for _, job_id in due:
-        assert ask(connection, b"peek-delayed\r\n") == b"FOUND %d 0\r\n\r\n" % job_id
-        assert ask(connection, b"kick-job %d\r\n" % job_id) == b"KICKED\r\n"
-        check(engine)
-    assert ask(connection, b"peek-delayed\r\n") == b"NOT_FOUND\r\n"

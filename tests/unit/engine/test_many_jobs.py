@@ -6,33 +6,21 @@ import pytest
 
 from beanpole.engine import limits
 from beanpole.engine.check import check
-from beanpole.engine.engine import Engine
-from beanpole.server.connection import Connection
+from tests.unit.engine.queue import Queue
 
 PUT = b"put 0 0 60 0\r\n\r\n"
-TURNS_MAX = 1_000
 PIECE = limits.JOBS_PER_PIECE
 
 
-class Queue:
-    """An engine with two clients: one that asks for much, and one that goes on in between."""
+class Many(Queue):
+    """One client, `a`, asks for much, and the other one goes on in between."""
 
-    def __init__(self) -> None:
-        self.engine = Engine()
-        self.asking, self.other = Connection(self.engine, 1), Connection(self.engine, 1)
+    def __init__(self, *, body_bytes_max: int = 65535) -> None:
+        super().__init__(1, body_bytes_max=body_bytes_max)
         self.say(b"use t\r\n")
 
-    def say(self, data: bytes, connection: Connection | None = None) -> bytes:
-        """The replies to commands, however many turns they take."""
-        connection = connection or self.other
-        connection.receive(1, data)
-        replies = connection.take_output()
-        for _ in range(TURNS_MAX):
-            if not connection.pending and not connection.choked:
-                return replies
-            connection.resume(1)
-            replies += connection.take_output()
-        raise AssertionError("a command does not come to its end")
+    def say(self, data: bytes) -> bytes:
+        return self.ask(data, self.b)
 
     def put(self, count: int) -> None:
         for first in range(0, count, 1000):
@@ -40,17 +28,17 @@ class Queue:
 
     def begin(self, command: bytes) -> None:
         """The first piece of a command that takes several."""
-        self.asking.receive(1, command)
-        assert self.asking.pending
-        assert self.asking.take_output() == b""
+        self.a.receive(1, command)
+        assert self.a.pending
+        assert self.a.take_output() == b""
 
     def end(self) -> bytes:
         """Its reply."""
-        return self.say(b"", self.asking)
+        return self.ask(b"")
 
 
 def test_clear_takes_pieces_and_spares_what_is_put_later() -> None:
-    queue = Queue()
+    queue = Many()
     queue.put(3 * PIECE)
     queue.begin(b"clear-tube t\r\nlist-tube-used\r\n")
     assert queue.engine.jobs.count == 2 * PIECE
@@ -63,10 +51,10 @@ def test_clear_takes_pieces_and_spares_what_is_put_later() -> None:
 
 @pytest.mark.parametrize("how", ["close", "half_close"])
 def test_client_that_goes_leaves_the_rest(how: str) -> None:
-    queue = Queue()
+    queue = Many()
     queue.put(3 * PIECE)
     queue.begin(b"clear-tube t\r\n")
-    getattr(queue.asking, how)(1)
+    getattr(queue.a, how)(1)
     if how == "half_close":
         queue.end()
     assert queue.engine.jobs.count == (2 * PIECE if how == "close" else 0)
@@ -75,7 +63,7 @@ def test_client_that_goes_leaves_the_rest(how: str) -> None:
 
 def test_tube_that_is_made_again_is_another_one() -> None:
     """The tube is forgotten while a clear goes on; one of its name that is made then is none of its business."""
-    queue = Queue()
+    queue = Many()
     queue.put(2 * PIECE)
     queue.say(b"use default\r\n")
     queue.begin(b"clear-tube t\r\n")
@@ -88,7 +76,7 @@ def test_tube_that_is_made_again_is_another_one() -> None:
 
 
 def test_many_ids_of_other_tubes_are_passed_in_pieces() -> None:
-    queue = Queue()
+    queue = Many()
     queue.say(b"use other\r\n")
     queue.put(2 * limits.WALK_IDS_PER_TURN)
     queue.say(b"use t\r\n" + PUT + b"reserve-job %d\r\n" % (2 * limits.WALK_IDS_PER_TURN + 1))
@@ -98,7 +86,7 @@ def test_many_ids_of_other_tubes_are_passed_in_pieces() -> None:
 
 
 def test_move_goes_on_with_a_target_that_was_forgotten() -> None:
-    queue = Queue()
+    queue = Many()
     queue.put(2 * PIECE)
     queue.begin(b"move-jobs t ready 1000000 to=u\r\n")
     assert queue.say(b"clear-tube u\r\n") == b"CLEARED %d\r\n" % PIECE
@@ -110,7 +98,7 @@ def test_move_goes_on_with_a_target_that_was_forgotten() -> None:
 
 
 def test_move_stops_where_there_may_be_no_more_tubes() -> None:
-    queue = Queue()
+    queue = Many()
     queue.say(PUT)
     queue.engine.tubes_max = 2
     assert queue.say(b"move-jobs t ready 1 to=u\r\n") == b"MOVED 0\r\n"
@@ -120,23 +108,21 @@ def test_move_stops_where_there_may_be_no_more_tubes() -> None:
 
 def test_page_ends_at_its_limit_of_bodies_and_goes_on_behind() -> None:
     size = limits.BODIES_BYTES_MAX // 2 - 1
-    queue = Queue()
-    queue.engine = Engine(body_bytes_max=1 << 20)
-    queue.other = Connection(queue.engine, 1)
+    queue = Many(body_bytes_max=1 << 20)
     for each in (size, size, 5, size, 4 * size):
         queue.say(b"put 0 0 60 %d\r\n%b\r\n" % (each, b"x" * each))
     for after, heads in ((0, b"JOBS 2 next=2"), (2, b"JOBS 2 next=4"), (4, b"JOBS 1")):
-        reply = queue.say(b"list-jobs default ready 1000 bodies=1000000 after=%d\r\n" % after)
+        reply = queue.say(b"list-jobs t ready 1000 bodies=1000000 after=%d\r\n" % after)
         assert reply.partition(b"\r\n")[0] == heads
-    assert queue.say(b"list-jobs default ready 1000 bodies=10\r\n").startswith(b"JOBS 5\r\n")
-    reply = queue.say(b"list-jobs default ready 1000 bodies=1000000 order=next\r\n")
+    assert queue.say(b"list-jobs t ready 1000 bodies=10\r\n").startswith(b"JOBS 5\r\n")
+    reply = queue.say(b"list-jobs t ready 1000 bodies=1000000 order=next\r\n")
     assert reply.startswith(b"JOBS 2\r\nJOB 1 %d " % size)
 
 
 @pytest.mark.parametrize("state", ["ready", "delayed", "buried"])
 def test_jobs_are_listed_as_they_would_be_handed_out(state: str) -> None:
     """As many as the heap has levels for, against a sorted list."""
-    queue = Queue()
+    queue = Many()
     chance = random.Random(state)
     keys = [chance.randrange(40) for _ in range(700)]
     order = sorted(range(1, 701), key=lambda id: (keys[id - 1], id))
@@ -159,7 +145,7 @@ def names_in(reply: bytes) -> list[str]:
 
 def test_pages_of_tubes_show_each_that_stays_once() -> None:
     """Tubes come and go between the pages and between the pieces of one; those that stay are shown in their order."""
-    queue = Queue()
+    queue = Many()
     chance = random.Random(3)
     names = [f"tube{number}" for number in range(limits.NAMES_PER_TURN + 2_000)]
     chance.shuffle(names)
@@ -184,7 +170,7 @@ def test_pages_of_tubes_show_each_that_stays_once() -> None:
 
 
 def test_page_of_tubes_that_are_all_gone_is_followed_by_the_next() -> None:
-    queue = Queue()
+    queue = Many()
     queue.say(b"".join(b"watch a%d\r\n" % number for number in range(limits.NAMES_PER_TURN)) + b"watch z\r\n")
     queue.begin(b"stats-tubes limit=3\r\n")
     queue.say(b"".join(b"ignore a%d\r\n" % number for number in range(limits.NAMES_PER_TURN)))
