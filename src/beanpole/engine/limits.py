@@ -24,8 +24,6 @@ KICKS_PER_TURN = 1_000  # jobs that one kick moves before other connections have
 WALK_IDS_PER_TURN = 10_000
 """Ids that a search for the jobs of a tube passes before others have their turn: a fraction of a millisecond."""
 
-PRI_DEFAULT = 65_536  # the priority of a ``put-job`` that names none
-TTR_S_DEFAULT = 60  # seconds of the time to run of a ``put-job`` that names none
 JOBS_PER_PIECE = 1_000
 """Jobs that a command about many changes before others have their turn: a fraction of a millisecond."""
 
@@ -35,17 +33,9 @@ BODIES_BYTES_MAX = 262_144
 NAMES_PER_TURN = 5_000
 """Names of tubes that a page about tubes looks at before others have their turn: a fraction of a millisecond."""
 
-TUBES_PER_TURN = 25
-"""Tubes of which stats-tubes or stats-histograms writes before others have their turn: a fraction of a millisecond."""
-
-TUBES_PER_PAGE = 1_000  # tubes in the reply to a stats-tubes or stats-histograms that asks for no number of them
-SESSIONS_PER_PAGE = 1_000  # sessions in the reply to a list-sessions that asks for no number of them
 SESSIONS_PER_TURN = 50
 """Sessions of which list-sessions writes before others have their turn: a fraction of a millisecond."""
 
-WATCHED_SHOWN_MAX = 20  # tubes that list-sessions names of those that a session watches
-HELD_LOOKED_MAX = 1_000  # jobs of a session among which list-sessions looks for the one that it has held longest
-NAMED_MAX = 10  # jobs, and sessions, that a reason of ``explain-tube`` names
 MOVES_PER_TURN = 2_500
 """Jobs that come back in a turn from sessions that are closed, or tubes that these watch no more, under a millisecond.
 

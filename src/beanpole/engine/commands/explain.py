@@ -21,12 +21,11 @@ from cython.cimports.beanpole.engine.state.walk import Walk
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.libc.stdint import int64_t
 
-from beanpole.engine import limits
 from beanpole.engine.commands.stats import STATE_NAMES, yaml
 from beanpole.engine.state.failures import WHY_WORDS
 
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
-NAMED_MAX = cython.declare(cython.Py_ssize_t, limits.NAMED_MAX)
+NAMED_MAX = cython.declare(cython.Py_ssize_t, 10)  # jobs, and sessions, that a reason of explain-tube names
 
 
 def explain(queue, now_ns, session, command):

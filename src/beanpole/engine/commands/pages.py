@@ -36,9 +36,9 @@ from beanpole.engine.state.failures import WHY_WORDS
 from beanpole.engine.state.times import BOUNDS
 from beanpole.protocol.commands import COMMANDS, EXTENSION_VERBS, Verb
 
-TUBES_PER_PAGE = cython.declare(cython.Py_ssize_t, limits.TUBES_PER_PAGE)
+TUBES_PER_PAGE = cython.declare(cython.Py_ssize_t, 1_000)  # where no limit is asked for
 NAMES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.NAMES_PER_TURN)
-TUBES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.TUBES_PER_TURN)
+TUBES_PER_TURN = cython.declare(cython.Py_ssize_t, 25)  # that are written at a time: a fraction of a millisecond
 NAMES_PER_MOVE = cython.declare(cython.Py_ssize_t, 5)  # names that are looked at in the time in which a job is moved
 NAMES_PER_SORTED = cython.declare(cython.Py_ssize_t, 4)
 """Names that are looked at in the time in which one is sorted among others."""
@@ -287,11 +287,11 @@ def group_text(known: tuple[Any, ...], wall_lead_ns: int) -> str:
 # --- list-sessions ----------------------------------------------------------------------------------------------------
 
 
-SESSIONS_PER_PAGE = cython.declare(cython.Py_ssize_t, limits.SESSIONS_PER_PAGE)
+SESSIONS_PER_PAGE = cython.declare(cython.Py_ssize_t, 1_000)  # where no limit is asked for
 SESSIONS_PER_TURN = cython.declare(cython.Py_ssize_t, limits.SESSIONS_PER_TURN)
-WATCHED_SHOWN_MAX = cython.declare(cython.Py_ssize_t, limits.WATCHED_SHOWN_MAX)
+WATCHED_SHOWN_MAX = cython.declare(cython.Py_ssize_t, 20)  # tubes that are named of those that a session watches
 PAGE_BYTES = cython.declare(cython.Py_ssize_t, limits.BODIES_BYTES_MAX)
-HELD_LOOKED_MAX = cython.declare(cython.Py_ssize_t, limits.HELD_LOOKED_MAX)
+HELD_LOOKED_MAX = cython.declare(cython.Py_ssize_t, 1_000)  # jobs among which the one held longest is looked for
 
 MOVES_PER_SESSION = cython.declare(cython.Py_ssize_t, 20)
 """Jobs that are moved in the time in which one session is written without a name, few tubes and no jobs."""

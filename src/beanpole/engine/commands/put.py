@@ -17,10 +17,8 @@ from cython.cimports.beanpole.protocol.extensions import Kind, bit
 from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 
-from beanpole.engine import limits
-
-PRI_DEFAULT = cython.declare(uint32_t, limits.PRI_DEFAULT)
-TTR_S_DEFAULT = cython.declare(uint32_t, limits.TTR_S_DEFAULT)
+PRI_DEFAULT = cython.declare(uint32_t, 65_536)  # the priority of a put-job that names none
+TTR_S_DEFAULT = cython.declare(uint32_t, 60)
 
 
 KEY_TAG_BYTES = cython.declare(cython.Py_ssize_t, 4)  # bytes of the tag of a key beside the key

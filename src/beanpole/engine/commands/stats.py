@@ -251,9 +251,8 @@ class Names(LongCommand):
 
 @cython.cfunc
 def name_of(listed: object) -> bytes:
-    if isinstance(listed, Watch):
-        listed = cython.cast(Watch, listed).tube
-    return cython.cast(Tube, listed, typecheck=True).name
+    tube: Tube = cython.cast(Watch, listed, typecheck=True).tube if isinstance(listed, Watch) else listed
+    return tube.name
 
 
 @cython.final
