@@ -72,22 +72,6 @@ def test_client_that_reads_slowly_takes_no_more_and_more_memory() -> None:
         assert highest < 6 * size, f"a client that reads slowly takes {highest} bytes"
 
 
-def test_many_clients_that_never_read() -> None:
-    count = 30
-    with healthy() as process, process.connect() as other:
-        put_jobs(process, 50_000)
-        before = process.rss_bytes()
-        clients = [process.connect(receive_buffer_bytes=4096) for _ in range(count)]
-        for client in clients:
-            client.send(b"peek 1\r\n" * 1000)
-        work(other, 500)
-        grown = process.rss_bytes() - before
-        assert grown < count * 2 * MIB, f"each client that does not read takes {grown // count} bytes"
-        for client in clients:
-            client.reset()
-        work(other, 10)
-
-
 def test_replies_are_in_order_while_both_sides_are_busy() -> None:
     count = 100_000
     with healthy() as process, process.connect() as client:

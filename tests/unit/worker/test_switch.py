@@ -2,8 +2,7 @@
 
 import asyncio
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import structlog
@@ -13,16 +12,9 @@ from beanpole.client.address import Address
 from beanpole.testing import FakeServer
 from beanpole.worker.context import WorkerContext
 from beanpole.worker.log import Log
+from tests.e2e.process import wait_until
 
 WAIT_S = 30.0
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    """Returns as soon as a condition holds."""
-    give_up_at = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < give_up_at, "waited in vain"
-        time.sleep(0.002)
 
 
 @contextmanager
@@ -54,16 +46,16 @@ def test_a_worker_goes_on_at_the_next_address_and_says_so_once() -> None:
         url = two.url
         with serving(worker):
             one.put("first", tube="a")
-            wait_until(lambda: worker.counters.done == 1)
+            wait_until(lambda: worker.counters.done == 1, "the first is done")
             one.put("slow", tube="a")
             assert holding.wait(WAIT_S)
             one.stop()
             two.put("second", tube="a")
-            wait_until(lambda: worker.counters.done == 2)
+            wait_until(lambda: worker.counters.done == 2, "the second is done")
             go_on.set()  # this slot finds out only now
-            wait_until(lambda: worker.counters.connections == 4)
+            wait_until(lambda: worker.counters.connections == 4, "all slots are connected")
             two.put("third", tube="a")
-            wait_until(lambda: worker.counters.done == 3)
+            wait_until(lambda: worker.counters.done == 3, "the third is done")
     assert two.jobs() == []
     lost = [line for line in capture.entries if line["event"].startswith("no connection")]
     again = [line for line in capture.entries if line["event"] == "connected again"]
