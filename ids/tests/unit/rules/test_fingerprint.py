@@ -133,16 +133,6 @@ def test_change_that_can_repeat_nothing_is_taken_over(tmp_path: Path, before: st
         assert len(set(seen)) == len(seen)
 
 
-def test_reload_leaves_no_gap(tmp_path: Path) -> None:
-    named = read(tmp_path, 'template = "N{counter:06}"')
-    node = Node(read(tmp_path, PLAIN), 0)
-    assert node.take(1, 0) == ["000000"]
-    node.change(named, 0)
-    assert node.counter.available == 0, "what is reserved does not say what it looks like now"
-    assert node.take(1, 0) == ["N000001"]
-    assert node.stopped(named, 0).take(1, 0) == ["N000002"]
-
-
 def test_range_that_comes_after_a_reload_is_not_used(tmp_path: Path) -> None:
     """Its row says nothing of the new text, which a start after a crash would then not know."""
     node = Node(read(tmp_path, PLAIN), 0)
