@@ -3,6 +3,8 @@
 import json
 import re
 import signal
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.e2e.http import Found, Web, tails, web
 from tests.e2e.process import running, write_rules
-from tests.processes import wait_until
-
-
-def execute(api: Web, statement: str) -> None:
-    """Changes the database behind the service's back."""
-    engine = sa.create_engine(f"sqlite:///{api.service.folder}/ids.db")
-    with engine.begin() as connection:
-        connection.execute(sa.text(statement))
-    engine.dispose()
-
+from tests.processes import REPLY_TIMEOUT_S, STOP_TIMEOUT_S, wait_until
 
 # --- Numbers ----------------------------------------------------------------------------------------------------------
 
@@ -299,3 +292,44 @@ def test_changed_http_needs_a_restart(api: Web) -> None:
     path.write_text(path.read_text().replace('listen = "127.0.0.1:0"\n\n', 'listen = "127.0.0.1:1"\n\n'))
     api.service.popen.send_signal(signal.SIGHUP)
     wait_until(lambda: "http has changed" in api.service.messages(), "the reload is refused")
+
+
+# --- The end ----------------------------------------------------------------------------------------------------------
+
+
+def test_request_that_waits_for_the_database_is_answered_before_the_end(tmp_path: Path) -> None:
+    with web(tmp_path) as api:
+        api.get("/v1/ids/order/a")
+        engine = sa.create_engine(f"sqlite:///{tmp_path}/ids.db")
+        with ThreadPoolExecutor(1) as pool:
+            with engine.connect() as connection:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")  # the database is somebody else's for now
+                asked = pool.submit(api.get, "/v1/ids/order/b")
+                wait_until(lambda: waiting(api) == 1, "the request waits")
+                api.service.popen.send_signal(signal.SIGTERM)
+                wait_until(lambda: not accepts(api), "no connection is accepted")
+                connection.rollback()
+            found = asked.result(REPLY_TIMEOUT_S)
+        engine.dispose()
+        # Which of the two happens depends on what was under way when the signal came.
+        given = found.json().get("ids", [])
+        assert [each[7:] for each in given] == ["000000"] or found.json()["detail"] == "storage: stopping"
+        assert found.fields["connection"] == "close"
+        assert api.service.popen.wait(STOP_TIMEOUT_S) == 0
+    with web(tmp_path, config=tmp_path / "rules.toml") as api:
+        assert int(api.get("/v1/ids/order/b").json()["ids"][0][7:]) == len(given), "there is no gap"
+
+
+def waiting(api: Web) -> int:
+    """How many requests wait for the database."""
+    text = api.get("/metrics").body.decode()
+    return int(float(text.partition("\nbeanpole_ids_waiting_requests ")[2].partition("\n")[0]))
+
+
+def accepts(api: Web) -> bool:
+    """Whether connections are accepted."""
+    try:
+        socket.create_connection(api.address, 5).close()
+    except OSError:
+        return False
+    return True
