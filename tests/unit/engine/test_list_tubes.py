@@ -1,6 +1,7 @@
 """list-tubes with more tubes than fit into one piece, and with many that come and go."""
 
 import random
+import tracemalloc
 
 from beanpole.engine import limits
 from beanpole.engine.check import check
@@ -72,3 +73,23 @@ def test_list_is_that_of_the_moment_of_the_command() -> None:
     assert first.endswith(b"- %b\n\r\n" % names[-1])
     assert before.endswith(b"OK 21\r\n---\n- default\n- late\n\r\n")
     assert before.count(b"OK ") == 30
+
+
+def test_list_that_nobody_reads_keeps_no_text() -> None:
+    """What a client's output has no room for costs a pointer a tube, however long the names are."""
+    engine = Engine()
+    owner, reader = Connection(engine, 1), Connection(engine, 1)
+    names = [b"%0190d" % each for each in range(20_000)]
+    for name in names:
+        owner.receive(1, b"watch %b\r\n" % name)
+        owner.take_output()
+    tracemalloc.start()
+    try:
+        reader.receive(1, b"list-tubes\r\n")
+        for _ in range(1_000):
+            reader.resume(1)
+        kept_bytes = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert reader.choked
+    assert kept_bytes < 16 * len(names)

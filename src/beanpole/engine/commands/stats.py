@@ -207,7 +207,7 @@ def reply_found(queue, session, job):
 
 def list_tubes(queue, now_ns, session, command):
     """list-tubes: the names of all tubes as they are now, though it may take a few turns to write them."""
-    return begin_names(queue, now_ns, session, list(queue.tube_list))
+    return begin_names(queue, now_ns, session, queue.tube_list)
 
 
 def list_tubes_watched(queue, now_ns, session, command):
@@ -217,57 +217,57 @@ def list_tubes_watched(queue, now_ns, session, command):
 
 @cython.cfunc
 def begin_names(queue: Queue, now_ns: int64_t, session: Session, listed: list) -> cython.int:
-    """Begin to list the names of tubes, or of tubes that are watched. Nobody else changes the list."""
+    """Begin to list the names of tubes, or of tubes that are watched."""
     work: Names = Names()
-    work.listed = listed
-    work.texts = []
+    work.listed = listed.copy()
+    work.names = []
     return begin(queue, now_ns, session, work)
 
 
 @cython.final
 @cython.cclass
 class Names(LongCommand):
-    """A list whose names are collected: it begins with how many bytes they have."""
+    """A list of names. It begins with how many bytes it has, so they are collected, and then written.
 
-    listed = cython.declare(list)
-    texts = cython.declare(list)  # the names of NAMES_PER_TURN tubes each, the last first
-    at = cython.declare(cython.Py_ssize_t)  # tubes that are done
+    There is no text of what is not written yet: clients that don't read their lists could fill the memory with it.
+    """
+
+    listed = cython.declare(list)  # tubes, or watches of them, whose names are not collected yet; None: they all are
+    names = cython.declare(list)  # names that are not written yet, the last first
+    bytes = cython.declare(cython.Py_ssize_t)  # that all names have in the reply
 
     @cython.cfunc
     def step(self, queue: Queue, now_ns: int64_t, session: Session) -> cython.int:
-        """Collect the next names; when all are there, begin to write."""
-        names = [b"- %b\n" % name_of(each) for each in self.listed[self.at : self.at + NAMES_PER_TURN]]
-        self.texts.insert(0, b"".join(names))
-        self.at += len(names)
-        session.moved_count += len(names) // NAMES_PER_MOVE
-        if self.at < len(self.listed):
+        """Collect the next names, from the end; when all are there, write REPLY_BYTES_PER_TURN of them."""
+        if self.listed is not None and not self.collect(session):
             return 0
-        work: Pieces = Pieces()
-        work.texts = [b"\r\n", *self.texts]
-        session.out.number(Word.OK, 4 + sum(map(len, self.texts)))
+        end: cython.Py_ssize_t = session.out.buffer.size + REPLY_BYTES_PER_TURN
+        while self.names and session.out.buffer.size < end:
+            session.out.add(b"- ", 2)
+            session.out.add_bytes(self.names.pop())
+            session.out.add(b"\n", 1)
+        if not self.names:
+            session.out.end()
+            session.work = None
+        return 0
+
+    @cython.cfunc
+    def collect(self, session: Session) -> cython.bint:
+        """Collect the next NAMES_PER_TURN names; when all are there, begin the reply and return True."""
+        names: list = [name_of(each) for each in reversed(self.listed[-NAMES_PER_TURN:])]
+        del self.listed[-NAMES_PER_TURN:]
+        self.names += names
+        self.bytes += sum(map(len, names)) + 3 * len(names)
+        session.moved_count += len(names) // NAMES_PER_MOVE
+        if self.listed:
+            return False
+        self.listed = None
+        session.out.number(Word.OK, 4 + self.bytes)
         session.out.add_bytes(b"---\n")
-        return begin(queue, now_ns, session, work)
+        return True
 
 
 @cython.cfunc
 def name_of(listed: object) -> bytes:
     tube: Tube = cython.cast(Watch, listed, typecheck=True).tube if isinstance(listed, Watch) else listed
     return tube.name
-
-
-@cython.final
-@cython.cclass
-class Pieces(LongCommand):
-    """A long reply that ``session.out`` has no room for yet."""
-
-    texts = cython.declare(list)  # what is not written yet, the last first
-
-    @cython.cfunc
-    def step(self, queue: Queue, now_ns: int64_t, session: Session) -> cython.int:
-        """Write REPLY_BYTES_PER_TURN of it."""
-        end: cython.Py_ssize_t = session.out.buffer.size + REPLY_BYTES_PER_TURN
-        while self.texts and session.out.buffer.size < end:
-            session.out.add_bytes(self.texts.pop())
-        if not self.texts:
-            session.work = None
-        return 0
