@@ -317,7 +317,7 @@ def list_jobs(queue, now_ns, session, command):
         for each in heap_in(tube, states).first(page.limit):
             if not page.add(queue, cython.cast(Job, each, typecheck=True), now_ns):
                 break
-        session.moved_count += 2 * page.count
+        session.moved_count += page.count
         return page.reply(queue, session, False)
     page.walk = Walk(queue.jobs, tube, states, command.args.after, queue.next_job_id - 1)
     return begin(queue, now_ns, session, page)

@@ -8,10 +8,8 @@ item knows where it stands, so it can be taken out of the middle, and it is in o
 Invariant: no child is smaller than its parent by (key, tie), and ``entries[item.heap_index].item is item``.
 """
 
-import heapq
-
 import cython
-from cython.cimports.libc.stdlib import free, realloc
+from cython.cimports.libc.stdlib import free, malloc, realloc
 
 FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 4)
 KEPT_CAPACITY = cython.declare(cython.Py_ssize_t, 64)
@@ -56,6 +54,32 @@ def less(a: cython.pointer(Entry), b: cython.pointer(Entry)) -> cython.bint:
 def sooner(a, b):
     """Whether the first item of heap `a` comes before that of `b`; neither is empty."""
     return less(a.entries, b.entries)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def place(
+    entries: cython.pointer(Entry),
+    line: cython.pointer(cython.Py_ssize_t),
+    hole: cython.Py_ssize_t,
+    size: cython.Py_ssize_t,
+    at: cython.Py_ssize_t,
+) -> cython.void:
+    """Put the number of an entry into a heap of such numbers, which is in order but for the hole."""
+    while hole > 0 and less(cython.address(entries[at]), cython.address(entries[line[(hole - 1) // 2]])):
+        line[hole] = line[(hole - 1) // 2]
+        hole = (hole - 1) // 2
+    child: cython.Py_ssize_t
+    while hole * 2 + 1 < size:
+        child = hole * 2 + 1
+        if child + 1 < size and less(cython.address(entries[line[child + 1]]), cython.address(entries[line[child]])):
+            child += 1
+        if not less(cython.address(entries[line[child]]), cython.address(entries[at])):
+            break
+        line[hole] = line[child]
+        hole = child
+    if hole < size:
+        line[hole] = at
 
 
 @cython.cclass
@@ -135,18 +159,30 @@ class Heap:
     def first(self, count):
         """Return the first items in order, `count` at the most.
 
-        The next item is always one of those whose parents are taken: these stand in a heap of Python's.
+        The next item is always one of those whose parents are taken: these stand in a heap of two children a node.
         """
-        found: list = []
-        line: list = []
-        at: cython.Py_ssize_t = 0
-        child: cython.Py_ssize_t
-        while len(found) < min(count, self.count):
-            found.append(cython.cast(Item, self.entries[at].item))
-            for child in range(at * CHILDREN + 1, min(at * CHILDREN + 1 + CHILDREN, self.count)):
-                heapq.heappush(line, (self.entries[child].key, self.entries[child].tie, child))
-            if line:
-                at = heapq.heappop(line)[2]
+        found = []
+        left: cython.Py_ssize_t = min(count, self.count)
+        line = cython.cast(
+            cython.pointer(cython.Py_ssize_t), malloc((left * CHILDREN + 1) * cython.sizeof(cython.Py_ssize_t))
+        )
+        if line is cython.NULL:
+            raise MemoryError
+        size: cython.Py_ssize_t = 1
+        line[0] = 0
+        try:
+            while left:
+                at: cython.Py_ssize_t = line[0]
+                found.append(cython.cast(Item, self.entries[at].item))
+                left -= 1
+                size -= 1
+                place(self.entries, line, 0, size, line[size])
+                child: cython.Py_ssize_t
+                for child in range(at * CHILDREN + 1, min(at * CHILDREN + 1 + CHILDREN, self.count)):
+                    place(self.entries, line, size, size + 1, child)
+                    size += 1
+        finally:
+            free(line)
         return found
 
     def count_before(self, item):
