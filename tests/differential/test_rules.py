@@ -8,10 +8,19 @@ import pytest
 from beanpole.protocol.rules import RULES
 from tests.differential.side import OBSERVER
 from tests.differential.test_differential import SEEDS, Comparison, converse
-from tests.model.rules import TEXTS
 from tests.servers import beanpole_server, beanstalkd_version, missing_peer
 
-TIGHT = dict(line.split(": ", 1) for text in reversed(TEXTS) for line in text.splitlines())
+TIGHT = {
+    "attempts": "1",
+    "dead": "dead",
+    "backoff": "10",
+    "expire": "0.001",
+    "unique": "body",
+    "jobs-max": "1",
+    "bytes-max": "1",
+    "rate": "1/h",
+    "concurrency": "1",
+}
 """Rules that every conversation would notice, for tubes that none has."""
 
 LOOSE = {
