@@ -218,7 +218,10 @@ def test_ends_of_long_ago_do_not_count() -> None:
 
 
 def test_pauses_double_up_to_a_limit() -> None:
-    assert [pause_after(ends, 0.5, 10) for ends in (1, 2, 3, 4, 5, 6, 7)] == [0.5, 1, 2, 4, 8, 10, 10]
+    pace = Pace()
+    pauses = [pause_after(ends, pace.pause_s, pace.pause_max_s) for ends in range(1, 8)]
+    assert pauses == [0.5, 1, 2, 4, 8, 10, 10]
+    assert (pace.ends_max, pace.ends_s) == (5, 60)
 
 
 def test_program_that_can_not_be_started_is_given_up() -> None:
