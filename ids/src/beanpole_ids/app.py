@@ -151,7 +151,9 @@ class App:
         await store.close()
         if audit:
             audit.close()
-        self.logger.info("stopped", exit_code=int(self.exit_code), **self.service.counts, dropped=self.service.dropped)
+        self.logger.info(
+            "stopped", exit_code=int(self.exit_code), **self.service.counts.by_name(), dropped=self.service.dropped
+        )
         return self.exit_code
 
     async def open_store(self, store: ThreadedStore) -> bool:
@@ -250,7 +252,7 @@ class App:
         """Log a request that failed by an error of ours, once in a while: a client may send it again and again."""
         if (now_s := time.monotonic()) >= self._silent_until_s:
             self._silent_until_s = now_s + FAILURE_LOG_S
-            self.logger.error("request failed", requests=self.service.counts["failed"], exc_info=error)
+            self.logger.error("request failed", requests=self.service.counts.failed, exc_info=error)
 
     def begin_reload(self) -> None:
         """Begin a reload; the log says what comes of it."""

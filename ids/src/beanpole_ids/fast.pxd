@@ -12,8 +12,16 @@ cdef enum:
     LOW = 10_000                         # ten to the power of these
 
 @cython.final
+cdef class Counts:
+    cdef public int64_t requests         # all that came
+    cdef public int64_t numbers          # that were given
+    cdef public int64_t refused          # requests without a number
+    cdef public int64_t repeated         # requests that got what their first sending got
+    cdef public int64_t failed           # requests that failed by an error of ours
+
+@cython.final
 cdef class Fast:
-    cdef dict counts                     # those of the service
+    cdef Counts counts                   # those of the service
     cdef dict waiting                    # requests that wait, by key
     cdef object window                   # `Window`
     cdef object counters                 # `Counters`

@@ -173,12 +173,21 @@ def put_following(
 
 
 @cython.cclass
+class Counts:
+    """What a service has done since it started. Fields of C: each datagram changes two of them."""
+
+    def by_name(self) -> dict[str, int]:
+        names = ("requests", "numbers", "refused", "repeated", "failed")
+        return {name: getattr(self, name) for name in names}
+
+
+@cython.cclass
 class Fast:
     """What is known of rules and applications, and the requests for them."""
 
     def __init__(
         self,
-        counts: dict[str, int],
+        counts: Counts,
         waiting: dict[Any, Any],
         window: Any,
         counters: Any,
@@ -287,7 +296,7 @@ class Fast:
             if size and form.is_lua and form.is_low(hand):
                 self.texts.want(hand.key)
         if size:
-            self.counts["requests"] += 1
+            self.counts.requests += 1
         return size
 
     def answer_read(
@@ -334,7 +343,7 @@ class Fast:
         size: cython.Py_ssize_t = size_besides(asked) + PyBytes_GET_SIZE(data)
         check_size(size, size_max, asked.count)
         put_tail(asked, put(put_head(asked, out), data))
-        self.counts["repeated"] += 1
+        self.counts.repeated += 1
         return size
 
     def give(self, asked, hand, form, name, size_max, out, now_s, monotonic_s):
@@ -383,7 +392,7 @@ class Fast:
         # The numbers are taken. Before: what may fail and then leaves them where they are.
         if cython.cast(int64_t, left) - used <= hand.bounds.low_water and not self.counters.unavailable():
             self.counters.want(hand.key, create=False)
-        self.counts["numbers"] += asked.count
+        self.counts.numbers += asked.count
         hand.give(first, used, asked.count)
         if form.allowance is not None:
             form.allowance.spend(app, asked.count, now_s, monotonic_s)

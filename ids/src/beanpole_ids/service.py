@@ -27,7 +27,7 @@ from beanpole_ids.errors import (
     RuleError,
     StorageError,
 )
-from beanpole_ids.fast import Fast
+from beanpole_ids.fast import Counts, Fast
 from beanpole_ids.forms import Block
 from beanpole_ids.origin import Origin
 from beanpole_ids.original import wire
@@ -84,7 +84,7 @@ class Service:
         self.texts = Texts(self._plan_texts, self._texts_done, monotonic_s, start_lua)
         self.counters.is_held = self._is_held
         self.window = Window()
-        self.counts = {"requests": 0, "numbers": 0, "refused": 0, "repeated": 0, "failed": 0}
+        self.counts = Counts()
         self.dropped = dict.fromkeys(DROPPED, 0)
         """Datagrams that were not answered, by reason."""
 
@@ -110,7 +110,7 @@ class Service:
         except wire.TooDeepError as error:
             found = error.plain
             if not is_reply(found):
-                self.counts["requests"] += 1
+                self.counts.requests += 1
                 self.refuse(found, answer, str(error), room=room)
                 return
         if found is None:
@@ -119,7 +119,7 @@ class Service:
         if is_reply(found):
             self.dropped["reply"] += 1
             return
-        self.counts["requests"] += 1
+        self.counts.requests += 1
         try:
             request = self.reader.read(found, answer, source)
             if not is_trusted and not self.cookies.is_good(found.get("cookie"), source):
@@ -154,7 +154,7 @@ class Service:
 
     def record_failure(self, error: Exception) -> None:
         """Count and report a request that failed by an error of ours."""
-        self.counts["failed"] += 1
+        self.counts.failed += 1
         self.on_failure(error)
 
     def refuse(
@@ -168,7 +168,7 @@ class Service:
         **more: object,
     ) -> None:
         """Answer that there is no number, and why; without the request if the two don't fit into `room` bytes."""
-        self.counts["refused"] += 1
+        self.counts.refused += 1
         rule = found.get("rule_name")
         tally = (rule if isinstance(rule, str) and rule in self.config.rules else "", code)
         self.refused[tally] = self.refused.get(tally, 0) + 1
@@ -277,7 +277,7 @@ class Service:
         while spent < most:
             if counter is not None:  # they share the next range
                 counter.wanted = min(line.number_count, limits.BATCH_MAX)
-            before = self.counts["numbers"]
+            before = self.counts.numbers
             try:
                 is_served = self._is_served(line.first, error)
             except NeedTextsError:
@@ -289,7 +289,7 @@ class Service:
                 line.texts_since_s = None
                 self.counters.want(key, create=line.number_count > 0, source=line.first.source)
                 return False
-            spent += 1 + (self.counts["numbers"] - before) // WAITING_NUMBERS  # a refusal has none
+            spent += 1 + (self.counts.numbers - before) // WAITING_NUMBERS  # a refusal has none
             self.waiting.drop_first(line)
             if not line:
                 del self.waiting.queues[key]

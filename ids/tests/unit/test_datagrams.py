@@ -352,7 +352,7 @@ def test_two_nodes_do_not_answer_each_other(tmp_path: Path) -> None:
             await until(lambda: services[1].dropped["reply"] == 2)
             client.send(get)
             await receive(client, 1)
-        assert [each.counts["requests"] for each in services] == [3, 0]
+        assert [each.counts.requests for each in services] == [3, 0]
         for datagrams, service, keeper in zip((first, second), services, keepers, strict=True):
             datagrams.close()
             service.counters.begin_stop()

@@ -78,7 +78,7 @@ async def test_error_of_ours_ends_nothing_but_its_request(
         assert [each.get("seq") for each in world.replies] == [1], "an answer that can't be written is none"
         assert world.replies.pop()["data"][9:] < "0003"
     assert [str(each) for each in world.failures] == ["too deep"] * 3
-    assert world.service.counts["failed"] == 3
+    assert world.service.counts.failed == 3
 
     def counter(*_: object) -> None:
         raise LookupError("no counter")
@@ -102,7 +102,7 @@ async def test_same_request_id_with_another_shape_or_salt_is_another_request(wor
         assert data[:2] == data[2:]
         assert data[0][-4:] != data[1][-6:-2]
     assert len(world.service.window.answers) == 6
-    assert world.service.counts["numbers"] == 6
+    assert world.service.counts.numbers == 6
 
 
 @in_a_world
@@ -122,7 +122,7 @@ async def test_reply_that_is_too_large_says_of_what(world: World) -> None:
         await settle()
         reply = world.replies.pop()
         assert (reply["code"], reply["message"].partition(" fit")[0] + " fit") == (-1, reason), fields
-    assert world.service.counts["numbers"] == 1
+    assert world.service.counts.numbers == 1
 
 
 def test_failed_requests_are_logged_once_in_a_while(

@@ -158,7 +158,7 @@ async def test_call_that_ends_the_process_is_refused_and_no_other(story: Story) 
     stopped = "system error: rule 'x' was stopped: too much time"
     assert sorted(story.numbers()) == [stopped, "x0-0", "x0-0", "y0-0"]
     assert story.texts.stopped_count == 2
-    assert story.world.service.counts["numbers"] == 3
+    assert story.world.service.counts.numbers == 3
 
 
 @in_a_story

@@ -107,8 +107,8 @@ class Metrics:
 
     def _traffic(self, page: Page) -> None:
         service = self.service
-        page.counter("repeated_requests", "Requests that got what their first sending got.", service.counts["repeated"])
-        page.counter("failed_requests", "Requests that failed by an error of ours.", service.counts["failed"])
+        page.counter("repeated_requests", "Requests that got what their first sending got.", service.counts.repeated)
+        page.counter("failed_requests", "Requests that failed by an error of ours.", service.counts.failed)
         drops = (((reason,), count) for reason, count in service.dropped.items())
         page.by(COUNTER, "dropped_datagrams", "Datagrams that were not answered.", ("reason",), drops)
         page.counter("unsent_replies", "Replies that could not be sent over UDP.", self.unsent_count())

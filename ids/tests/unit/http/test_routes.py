@@ -105,7 +105,7 @@ async def test_error_of_ours_is_an_answer(world: Api) -> None:
     broken = Broken(world.service.config, world.store, world.read_clock, lambda: 0.0, world.failures.append)
     world.routes = world.routes_of(broken)
     assert (await world.get("/v1/ids/day/a")).status == 500
-    assert broken.counts["failed"] == len(world.failures) == 1
+    assert broken.counts.failed == len(world.failures) == 1
 
 
 def test_limits_and_rules_of_others(tmp_path: Path) -> None:
