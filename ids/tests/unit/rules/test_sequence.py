@@ -279,6 +279,17 @@ def test_many_at_once_reserve_enough() -> None:
     numbers.need(50)
 
 
+def test_range_of_the_old_day_is_not_used_in_the_new_one() -> None:
+    numbers = counter(Shape(0, 99))
+    numbers.open(0)
+    old = numbers.plan()
+    assert old
+    numbers.open(DAY_S)
+    numbers.confirm(old)
+    with pytest.raises(NeedRangeError):
+        next_number(numbers)
+
+
 @pytest.mark.parametrize(("before_s", "after_s"), [(30 * DAY_S, DAY_S), (DAY_S, 30 * DAY_S), (DAY_S, 3600)])
 def test_changed_cycle_goes_on_until_the_next_one_begins(before_s: int, after_s: int) -> None:
     now_s = 35 * DAY_S + 100
