@@ -16,9 +16,7 @@ from beanpole_ids.waiting import network_of
 class Admission:
     """All limits of a configuration."""
 
-    def __init__(self, found: Iterable[Limit], now_s: Callable[[], float], monotonic_s: Callable[[], float]) -> None:
-        self.now_s = now_s
-        self.monotonic_s = monotonic_s
+    def __init__(self, found: Iterable[Limit]) -> None:
         self._tallies: dict[Limit, list[Tally]] = {}
         self._allowances: dict[str, Allowance | None] = {}
         self.reload(found)

@@ -16,9 +16,7 @@ from cython.cimports.libc.string import memcpy
 from beanpole_ids import limits
 
 COUNT = cython.declare(cython.uint, limits.RECEIVE_COUNT)
-BYTES = cython.declare(
-    cython.Py_ssize_t, 262_144
-)  # sent by one call: as many as it sends of usual replies, or the longest
+BYTES = cython.declare(cython.Py_ssize_t, 262_144)  # sent by one call: as many usual replies, or the longest
 REPLY_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.REPLY_BYTES_MAX)
 KEPT_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.SOCKET_BYTES)
 assert BYTES >= 2 * limits.REPLY_BYTES_MAX, "the longest reply has room behind others"

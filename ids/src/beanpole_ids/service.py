@@ -76,7 +76,7 @@ class Service:
 
         self.counters = Counters(config.rules, store, now_s, monotonic_s, self._serve_waiting)
         self.reader = Reader(config.rules)
-        self.admission = Admission(config.limits, now_s, monotonic_s)
+        self.admission = Admission(config.limits)
         self.cookies = Cookies(config.trusted_networks, monotonic_s)
         self.waiting = Waiting()
         self.new_names = NewNames(config.new_names_per_s, monotonic_s)

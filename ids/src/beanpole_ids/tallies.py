@@ -188,10 +188,6 @@ class Allowance:
         for share in self.shares(app):
             share.tally.check((share.rule, app if share.is_each else b""), count, now_s, monotonic_s)
 
-    def give(self, app: bytes, count: int64_t, now_s: cython.double, monotonic_s: cython.double) -> None:
-        """Count the numbers that an application has got."""
-        self.spend(app, count, now_s, monotonic_s)
-
 
 def needs_proof(allowance: Allowance | None, *, is_shared: bool) -> bool:
     """Return whether an address that may be forged gets no number of a rule, `is_shared` by all applications.

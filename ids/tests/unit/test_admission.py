@@ -202,7 +202,7 @@ def test_fast_path_counts_for_quotas(tmp_path: Path) -> None:
 def test_names_of_strangers_take_bounded_memory(tmp_path: Path) -> None:
     """A bucket that is full again is forgotten; where too many are not, further names are refused."""
     config = configure(tmp_path, '[[limit]]\napp = "*"\nrate = 2\nburst = 4')
-    admission = Admission(config.limits, lambda: MIDNIGHT_S, lambda: 0.0)
+    admission = Admission(config.limits)
     ((tally,),) = admission._tallies.values()
     for number in range(limits.LIMIT_NAMES_MAX):
         tally.check((b"", b"%d" % number), 1, MIDNIGHT_S, 0.0)

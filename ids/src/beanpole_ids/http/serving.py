@@ -1,9 +1,8 @@
 """HTTP in a thread and an event loop of its own, by uvicorn: sockets, connections, time, and nothing of the service.
 
 A request is read here and answered in the loop of the service, which serves datagrams in between: everything that the
-service knows is read and changed in its thread. uvicorn
-waits for as long as it takes for the first request of a connection, takes heads of any size, and as many connections as
-come: all three are bounded here.
+service knows is read and changed in its thread. uvicorn waits for as long as it takes for the first request of a
+connection, takes heads of any size, and as many connections as come: all three are bounded here.
 """
 
 import asyncio
