@@ -16,6 +16,7 @@ from types import ModuleType
 import pytest
 
 import beanpole
+from beanpole import testing
 from beanpole.cli.main import cli
 from beanpole.client.job import KINDS as JOB_FIELDS
 from beanpole.protocol import commands, extensions
@@ -208,7 +209,8 @@ def test_every_field_of_a_job_is_one_that_servers_send() -> None:
 def test_every_name_is_in_the_python_reference() -> None:
     shown = set(re.findall(r"^::: ([\w.]+)", page("reference.md"), re.MULTILINE))
     names = {each.rpartition(".")[2] for each in shown}
-    classes = {name: getattr(beanpole, name) for name in beanpole.__all__ if not name.startswith("DEFAULT_")}
+    public = {name: getattr(beanpole, name) for name in beanpole.__all__ if not name.startswith("DEFAULT_")}
+    classes = public | {name: getattr(testing, name) for name in testing.__all__}
     lacking = [name for name, it in classes.items() if it.__name__ not in names and it.__module__ not in shown]
     assert not lacking, f"docs/reference.md does not show {lacking}"
 
