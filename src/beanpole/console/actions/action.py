@@ -282,7 +282,7 @@ def confirmation(fields: Fields) -> tuple[int | None, int | None]:
 
 
 def fields_of(action: Action, highest: int | None = None) -> list[tuple[str, str]]:
-    """The fields that `read` makes the same action of: a form that confirms it carries them."""
+    """The fields that `read_action` makes the same action of: a form that confirms it carries them."""
     found = [("verb", action.verb), ("server", action.server)]
     match action.target:
         case Ids(ids=ids):

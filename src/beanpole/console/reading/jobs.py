@@ -265,7 +265,7 @@ async def one_job(server: Server, id: int, bodies: int = 0) -> JobInfo:
 
 
 async def job_seen(server: Server, id: int, bodies: int = 0) -> JobSeen:
-    """Returns what is known of a job. Raises what `one` does."""
+    """Returns what is known of a job. Raises what `one_job` does."""
     client = await server.client()
     stats = await client.stats_job(id)
     explanation = await client.explain(id) if "explain" in await client.features() else None
