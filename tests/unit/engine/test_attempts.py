@@ -170,6 +170,15 @@ def test_who_dies_again_stays_where_the_dead_are() -> None:
     assert (world.job(id)["tube"], world.job(id)["state"]) == ("t", "ready")
 
 
+@pytest.mark.parametrize("rules", ["attempts: 1, dead: t", "attempts: 1"])
+def test_dead_that_have_nowhere_to_go_are_buried(rules: str) -> None:
+    world = Tubes(t=rules)
+    id = world.put()
+    world.reserve(id)
+    world.fail(id, "release")
+    assert (world.job(id)["tube"], world.job(id)["state"]) == ("t", "buried")
+
+
 def test_dead_move_although_there_are_too_many_tubes_and_the_server_drains() -> None:
     world = Tubes(t="attempts: 1, dead: d")
     id = world.put()
@@ -234,6 +243,17 @@ def test_waits_are_never_longer_than_the_longest_one(rule: str) -> None:
 def test_waits_of_one_job_differ_from_attempt_to_attempt() -> None:
     world = Tubes(t="backoff: 1000 factor 1")
     assert len(set(waits(world, world.put(), 10))) == 10
+
+
+@pytest.mark.parametrize("how", ["timeout", "disconnect"])
+def test_who_comes_back_by_itself_waits_too(how: str) -> None:
+    world = Tubes(t="backoff: 10")
+    id = world.put("tube=t ttr=1")
+    world.reserve(id)
+    world.fail(id, how)
+    assert world.job(id)["state"] == "delayed"
+    world.advance(10 * SECOND)
+    assert world.job(id)["state"] == "ready"
 
 
 # --- many at once -----------------------------------------------------------------------------------------------------
