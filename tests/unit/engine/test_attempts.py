@@ -118,6 +118,17 @@ def test_what_brings_a_job_back_lets_it_begin_anew(anew: str) -> None:
         assert world.frame(id)["attempt"] == "0"
 
 
+def test_another_tube_or_another_body_lets_a_job_begin_anew() -> None:
+    world = Tubes(**{"t*": "attempts: 2"})
+    id = world.put("tube=t key=k")
+    for line in ("change-job 1 tube=tt", "change-job 1 tube=t", "put-job 1 tube=t key=k taken=replace\r\nx"):
+        world.reserve(id)
+        world.fail(id, "release")
+        assert world.frame(id)["attempt"] == "1"
+        world.say(line)
+        assert world.frame(id)["attempt"] == "0"
+
+
 def test_snooze_and_stop_take_the_attempt_back() -> None:
     world = Tubes(t="attempts: 1, backoff: 9")
     id = world.put()
