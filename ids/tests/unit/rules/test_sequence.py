@@ -108,6 +108,21 @@ def test_store_down_serves_what_is_reserved_and_then_nothing() -> None:
         next_number(numbers)
 
 
+@pytest.mark.parametrize("length_s", [DAY_S, 3600])
+def test_range_after_one_that_may_be_durable_is_not_below_it(length_s: int) -> None:
+    """Else the row would go back. Meanwhile the rule has got smaller ranges, and maybe another cycle."""
+    numbers = counter(Shape(0, 99), batch=20)
+    numbers.open(5)
+    failed = numbers.plan()
+    assert failed
+    numbers.fail(failed)
+    numbers.change(Counting(Shape(0, 99), days(length_s), 4), 5)
+    numbers.open(5)
+    mark = numbers.plan()
+    assert mark
+    assert mark.may_follow(failed)
+
+
 def test_cycle_begins_with_a_reservation() -> None:
     """Hole 6: a crash after midnight began the new day twice."""
     numbers = counter(Shape(0, 99))
@@ -211,6 +226,7 @@ def test_clock_back_over_midnight_stays_in_the_cycle() -> None:
     assert take(numbers, DAY_S + 5) == 0
     assert numbers.open(10) == DAY_S + 5
     assert take(numbers, 10) == 1
+    assert numbers.open(DAY_S + 1) == DAY_S + 5, "nor does time go back in it"
     restarted = counter(Shape(0, 99), mark=numbers.durable, now_s=10)
     assert restarted.open(10) == DAY_S + 5
     assert take(restarted, 10) == 4
@@ -222,6 +238,7 @@ def test_graceful_stop_leaves_no_gap() -> None:
     assert [take(numbers) for _ in range(3)] == [0, 1, 2]
     rest = numbers.final_mark()
     assert rest
+    assert not numbers.available, "whoever still has it gets nothing of what is given back"
     assert take(counter(Shape(0, 99), mark=rest)) == 3
     assert counter(Shape(0, 99), mark=rest).final_mark() is None
 
