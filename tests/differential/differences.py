@@ -7,9 +7,6 @@ normalised, by a function here, or avoided, by a rule of the generator in `conve
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from beanpole.engine.state.times import KEYS
-from beanpole.protocol.extensions import EXTENSIONS
-
 
 @dataclass(frozen=True)
 class Difference:
@@ -58,22 +55,8 @@ RUNNING = {"age", "time-left", "pause-time-left"}
 SHORT_S = 500
 """More than a conversation takes on any machine, and less than what is left of the shortest of its times."""
 
-OWN_KEYS = (
-    {
-        "beanpole-version",
-        "durability",
-        "cluster-role",
-        "cluster-epoch",
-        "cluster-lag",
-        "cluster-unreadable-segment",
-        "cluster-unreadable-row",
-        "cluster-sends-away",
-    }
-    | {"log-bytes", "log-live-bytes", "log-free-bytes", "log-full"}
-    | {*KEYS.values()}
-    | {"cmd-" + text.decode() for text, *_ in EXTENSIONS}
-)
-"""What stands behind beanstalkd's keys in stats."""
+LAST_KEY = "platform"
+"""The last of beanstalkd's keys in stats; ours stand behind it."""
 
 Lines = list[tuple[str, str]]
 """The keys and values of a stats reply, in order."""
@@ -84,9 +67,8 @@ def _version(lines: Lines) -> Lines:
 
 
 def _own_keys(lines: Lines) -> Lines:
-    while lines[-1][0] in OWN_KEYS:
-        lines = lines[:-1]
-    return lines
+    keys = [key for key, _ in lines]
+    return lines[: keys.index(LAST_KEY) + 1] if LAST_KEY in keys else lines
 
 
 def _half_uploaded_job(lines: Lines) -> Lines:

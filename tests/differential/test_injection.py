@@ -59,7 +59,6 @@ GIVEN: dict[str, object] = {
     **dict.fromkeys(("tube", "to", "pattern"), "other"),
     "state": "buried",
     "states": ["buried"],
-    **dict.fromkeys(("priority", "ttr", "limit", "bodies", "after", "bound", "count"), 7),
     **dict.fromkeys(("delay", "expire"), 1000.5),
     "timeout": 0,
     "key": "k",
@@ -70,13 +69,11 @@ GIVEN: dict[str, object] = {
     "order": "next",
     "fields": ["session", "reason"],
 }
-"""What a program says as an argument of a method, by its name."""
+"""What a program says as an argument of a method, by its name; any other is a text, `a`, or a number, 7."""
 
 GIVEN_TO = {
     ("clear_tube", "tube"): "empty",
     ("move_jobs", "tube"): "empty",
-    ("stats_tubes", "after"): "a",
-    ("stats_histograms", "after"): "a",
 }
 """What it says instead to a method: an older server would have to touch the jobs that others have put."""
 
@@ -85,7 +82,14 @@ Arguments = dict[str, object]
 
 def everything(name: str) -> Arguments:
     """All arguments of a method."""
-    return {each: GIVEN_TO.get((name, each), GIVEN[each]) for each in signature(name).parameters}
+    return {
+        each: GIVEN_TO.get((name, each), given(parameter)) for each, parameter in signature(name).parameters.items()
+    }
+
+
+def given(parameter: Parameter) -> object:
+    """What a program says as an argument."""
+    return GIVEN.get(parameter.name, "a" if "str" in str(parameter.annotation) else 7)
 
 
 def variants(name: str) -> Iterator[Arguments]:
@@ -179,7 +183,6 @@ VALUES = {
     **dict.fromkeys(("id", "ids"), b"2"),
     **dict.fromkeys(("tube", "to", "pattern"), b"default"),
     **dict.fromkeys(("state", "states"), b"buried"),
-    **dict.fromkeys(("count", "limit", "bound", "pri", "ttr", "bodies", "after"), b"7"),
     **dict.fromkeys(("timeout", "seconds", "delay", "expire"), b"9.5"),
     "key": b"k",
     "taken": b"keep",
@@ -187,7 +190,7 @@ VALUES = {
     "dead": b"now",
     "order": b"next",
 }
-"""A value for each argument of a line, by its name."""
+"""A value for each argument of a line, by its name; for any other a number."""
 
 WRONG = [b"", b"x", b"-1", b" ", b"1 1", b"=", b"\0", b"\xff", b"18446744073709551616", b"a" * 300, b"a" * 9000]
 """Values that hardly anything can have."""
@@ -195,13 +198,13 @@ WRONG = [b"", b"x", b"-1", b" ", b"1 1", b"=", b"\0", b"\xff", b"184467440737095
 
 def lines(verb: bytes, words: list[str], options: list[str]) -> Iterator[bytes]:
     """A line as it should be, cut at each byte behind the verb, with each part missing, doubled, unknown or wrong."""
-    parts = [verb, *(VALUES[name] for name in words)]
-    given = [name.encode() + b"=" + VALUES[name] for name in options]
-    whole = b" ".join(parts + given)
+    parts = [verb, *(VALUES.get(name, b"7") for name in words)]
+    chosen = [name.encode() + b"=" + VALUES.get(name, b"7") for name in options]
+    whole = b" ".join(parts + chosen)
     yield whole
     yield from (whole[:size] for size in range(len(verb), len(whole)))
-    for i in range(1, len(parts + given)):
-        all_parts = parts + given
+    for i in range(1, len(parts + chosen)):
+        all_parts = parts + chosen
         yield b" ".join(all_parts[:i] + all_parts[i + 1 :])
         yield b" ".join([*all_parts[:i], all_parts[i], *all_parts[i:]])
         name, sign, _ = all_parts[i].rpartition(b"=")

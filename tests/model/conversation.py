@@ -23,7 +23,7 @@ from beanpole.limits import TUBES_MAX
 from beanpole.testing.world import START_NS, World
 from tests.model.bookkeeping import NEVER, SECOND
 from tests.model.compare import compare_stats
-from tests.model.extensions import said
+from tests.model.extensions import PUT_OPTIONS, said
 from tests.model.many import RESTING
 from tests.model.model import NEEDS, Model
 from tests.model.rules import TEXTS
@@ -54,7 +54,7 @@ keyed = st.builds(
     st.builds(operator.or_, options, changes),
     st.fixed_dictionaries(
         {"key": keys},
-        optional={"taken": st.sampled_from(["keep", "replace"]), "until": st.sampled_from(["delete", "reserve"])},
+        optional={name: st.sampled_from(values) for name, values in PUT_OPTIONS.items()},
     ),
 )
 looks = ["peek-ready", "peek-delayed", "peek-buried", "list-tubes-watched", "list-tube-used"]

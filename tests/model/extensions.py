@@ -23,6 +23,10 @@ def said(verb: str, *words: Any) -> bytes:  # noqa: ANN401 - numbers and names
     return (" ".join(map(str, line)) + "\r\n" + ("" if body is None else body + "\r\n")).encode("latin-1")
 
 
+PUT_OPTIONS: dict[str, list[Any]] = {"taken": ["keep", "replace"], "until": ["delete", "reserve"]}
+"""What a put-job can have and a change-job can't; conversations give it to those with a key."""
+
+
 class Extensions(ManyJobs):
     """The extensions; what they share with the other commands is the model's."""
 
