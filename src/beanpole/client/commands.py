@@ -124,8 +124,8 @@ class Commands(Generic[B]):
         has `ttr` seconds until the server gives it to another, unless it is touched; 0 is taken for 1. Priority and TTR
         are whole numbers. Another `tube` costs no round trip, and the used tube stays what it is.
 
-        With a fraction of a second, a `key` or `expire` it is a ``put-job``, see :meth:`put_job`, and the id is that of
-        the job which has the key; a server that does not know that raises UnsupportedError, and nothing was put.
+        With a fraction of a second or one of the options it is a ``put-job``, see :meth:`put_job`, and the id is that
+        of the job which has the key; a server that does not know that raises UnsupportedError, and nothing was put.
 
         Raises BuriedError, DrainingError, JobTooBigError, ExpectedCrlfError, and TypeError or ValueError if the codec
         can't encode the body.
