@@ -12,6 +12,7 @@ from beanpole.operations.listing import SCAN_IDS
 from beanpole.operations.table import OPERATIONS, Option
 
 KINDS: dict[str, click.ParamType[Any]] = {
+    "number": COUNT,
     "priority": PRIORITY,
     "seconds": DURATION,
     "ttr": TTR,
