@@ -64,6 +64,7 @@ cpdef enum Verb:
     DROP_RULES
     STATS_HISTOGRAMS
     STATS_FAILURES
+    LIST_PAUSED
     VERB_COUNT
 
 cdef enum Shape:
