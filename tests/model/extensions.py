@@ -23,7 +23,7 @@ def said(verb: str, *words: Any) -> bytes:  # noqa: ANN401 - numbers and names
     return (" ".join(map(str, line)) + "\r\n" + ("" if body is None else body + "\r\n")).encode("latin-1")
 
 
-PUT_OPTIONS: dict[str, list[Any]] = {"taken": ["keep", "replace"], "until": ["delete", "reserve"], "room": [0, 1, 2]}
+PUT_OPTIONS: dict[str, list[Any]] = {"taken": ["keep", "replace"], "until": ["delete", "reserve"]}
 """What a put-job can have and a change-job can't; conversations give it to those with a key."""
 
 
@@ -47,8 +47,7 @@ class Extensions(ManyJobs):
             self.tally("puts-merged", tube, merges)
             return f"{'INSERTED' if merges else 'EXISTS'} {holder.id}"
         replaced = holder if holder and holder.state != "reserved" else None
-        full = self.is_full(tube, 0 if replaced else 1, len(body) - (len(replaced.body) if replaced else 0))
-        if full or (not replaced and len(self.jobs_in(tube, "ready", "delayed")) >= options.get("room", 1 << 32)):
+        if self.is_full(tube, 0 if replaced else 1, len(body) - (len(replaced.body) if replaced else 0)):
             return self.refuse(tube)
         if is_one_too_many:
             return "OUT_OF_MEMORY"

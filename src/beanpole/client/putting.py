@@ -31,7 +31,6 @@ class PutOptions(TypedDict, total=False):
     taken: Taken | None
     until: Until | None
     expire: float | None
-    room: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,6 @@ def put_call(
     taken: Taken | None = None,
     until: Until | None = None,
     expire: float | None = None,
-    room: int | None = None,
 ) -> "Call[T]":
     """A ``put-job``; on a server without it a ``put``, if that can say all that is asked for.
 
@@ -86,12 +84,11 @@ def put_call(
         taken=optional(taken, choice, ("keep", "replace"), "taken"),
         until=optional(until, choice, ("delete", "reserve"), "until"),
         expire=optional(expire, seconds, "expire"),
-        room=optional(room, whole, PRI_MAX, "room"),
     )
     if key is None and (taken is not None or until is not None):
         raise ArgumentError("taken and until are about a key, and there is none")
     instead = None
-    if key is None and expire is None and room is None and not delay % 1:
+    if key is None and expire is None and not delay % 1:
         plain = wire.put(data, priority, int(delay), ttr)
         instead = partial(fallback.put, session, plain, tube, take)
     sent, needs = with_body(made, data)

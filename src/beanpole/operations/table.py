@@ -130,15 +130,6 @@ PUT = (
         need="put-job.expire",
     ),
     Option(
-        "room",
-        "number",
-        "Put nothing if the tube has so many ready and delayed jobs. (*)",
-        "Room",
-        "jobs of the tube with which it is full; empty: any number",
-        about="With so many ready and delayed jobs the tube is full for a put.",
-        need="put-job.room",
-    ),
-    Option(
         "key",
         "text",
         "Put nothing if the tube has a job with this key. (*)",

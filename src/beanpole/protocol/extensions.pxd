@@ -26,7 +26,6 @@ cpdef enum Kind:
     KEY                                  # of a job
     NAME                                 # the rest of the line: what a session is called
     TAKEN                                # keep or replace: what happens when the key is taken
-    ROOM                                 # jobs of the tube with which it is full for this put
     UNTIL                                # delete or reserve: when the key is free again
     DEAD                                 # now
     ORDER                                # next: the order in which jobs are handed out
@@ -69,7 +68,6 @@ cdef struct Arguments:
     uint32_t ttr_s                       # 1 or more
     uint32_t count                       # COUNT LIMIT BOUND
     uint32_t bodies
-    uint32_t room
     uint8_t fields                       # FIELDS: a bit for each Field
     uint8_t states                       # a bit for each State: STATE RESTING_STATE RESTING_STATES
     bint replace                         # TAKEN: replace

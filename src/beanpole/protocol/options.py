@@ -175,8 +175,6 @@ def read_value(
         return read_u32(at, end, cython.address(args.pri)) == end
     if kind == Kind.BODIES:
         return read_u32(at, end, cython.address(args.bodies)) == end
-    if kind == Kind.ROOM:
-        return read_u32(at, end, cython.address(args.room)) == end
     if kind == Kind.TTR:
         if read_u32(at, end, cython.address(args.ttr_s)) != end:
             return False

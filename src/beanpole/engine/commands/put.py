@@ -117,8 +117,6 @@ def put_job(queue, now_ns, session, command):
     full: cython.bint = refuses(
         queue, name, tube, 0 if replaces else 1, command.body_bytes - (holder.body_bytes if replaces else 0)
     )
-    if given & bit(Kind.ROOM) and not replaces:
-        full = full or command.args.room <= (0 if tube is None else tube.ready.count + tube.delayed.count)
     room: cython.int = Room.OK
     if not queue.draining and not exists and not full:
         room = queue.records.room_for_put(size)
