@@ -124,15 +124,6 @@ class ManyJobs(Failures):
         names = sorted(tube for tube in self.tubes if tube > options.get("after", ""))[: options.get("limit", 1000)]
         return listed("---\n" + "".join(self.item(session, tube) for tube in names))
 
-    def list_paused(self, session: Thing, options: dict[str, Any]) -> str:
-        names = sorted(tube for tube in self.pauses if tube in self.tubes and tube > options.get("after", ""))
-        lines = [
-            f"- name: {tube}\n  pause: {pause}\n  pause-time-left: {seconds(until - self.now)}\n"
-            for tube in names[: options.get("limit", 1000)]
-            for pause, until in [self.pauses[tube]]
-        ]
-        return listed("---\n" + "".join(lines))
-
     def item(self, session: Thing, tube: str) -> str:
         lines = self.stats_tube(session, tube).split("---\n")[1].splitlines()
         lines += [f"{key}: {self.tube_counts[tube][key]}" for key in TALLIED]

@@ -300,15 +300,6 @@ class Extended(Generic[B]):
         return reads(made, StatsTube.parse_many)
 
     @command
-    def list_paused(self, after: str | None = None, limit: int | None = None) -> "Call[list[StatsTube]]":
-        """The tubes that are paused, with their pauses, of those behind `after` (``list-paused``).
-
-        A page without tubes is the end.
-        """
-        made = line(b"list-paused", after=optional(after, wire.tube_name), limit=page_size(limit))
-        return reads(made, StatsTube.parse_many)
-
-    @command
     def stats_histograms(self, after: str | None = None, limit: int | None = None) -> "Call[Histograms]":
         """How long jobs waited and were held, and what else the server times, since its start (``stats-histograms``).
 

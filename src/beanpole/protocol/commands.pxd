@@ -64,7 +64,6 @@ cpdef enum Verb:
     DROP_RULES
     STATS_HISTOGRAMS
     STATS_FAILURES
-    LIST_PAUSED
     VERB_COUNT
 
 cdef enum Shape:

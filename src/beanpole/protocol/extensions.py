@@ -77,7 +77,6 @@ EXTENSIONS = (
     (b"list-jobs", (Kind.TUBE, Kind.STATE, Kind.LIMIT), (Kind.AFTER, Kind.BODIES, Kind.ORDER, Kind.FIELDS)),
     (b"move-jobs", (Kind.TUBE, Kind.RESTING_STATE, Kind.BOUND), (Kind.TO,)),
     (b"stats-tubes", (), (Kind.AFTER_TUBE, Kind.LIMIT)),
-    (b"list-paused", (), (Kind.AFTER_TUBE, Kind.LIMIT)),
     (b"stats-histograms", (), (Kind.AFTER_TUBE, Kind.LIMIT)),
     (b"stats-failures", (), (Kind.TUBE, Kind.LIMIT)),
     (b"list-sessions", (), (Kind.AFTER, Kind.LIMIT)),

@@ -8,7 +8,6 @@ from beanpole.engine.state.tube cimport Tube
 from beanpole.protocol.commands cimport Command
 
 cdef int stats_tubes(Queue queue, int64_t now_ns, Session session, Command command) except -1
-cdef int list_paused(Queue queue, int64_t now_ns, Session session, Command command) except -1
 cdef int stats_histograms(Queue queue, int64_t now_ns, Session session, Command command) except -1
 cdef bytes head_of(ServerTimes times)
 cdef bytes item_of(Tube tube)

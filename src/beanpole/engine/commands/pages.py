@@ -52,10 +52,9 @@ MOVES_PER_HISTOGRAMS = cython.declare(cython.Py_ssize_t, 10)  # the same of the 
 @cython.final
 @cython.cclass
 class TubePage(LongCommand):
-    """A stats-tubes, stats-histograms or list-paused that is under way."""
+    """A stats-tubes or stats-histograms that is under way."""
 
     histograms = cython.declare(cython.bint)  # it is a stats-histograms
-    paused = cython.declare(cython.bint)  # it is a list-paused
     after = cython.declare(bytes)  # the last name of the page before
     limit = cython.declare(cython.Py_ssize_t)  # tubes that the page may have
     at = cython.declare(cython.Py_ssize_t)  # tubes at the front of the engine's list that are not looked at yet
@@ -74,11 +73,7 @@ class TubePage(LongCommand):
         for _ in range(count):
             self.after = self.names.pop()
             tube = queue.tube_named(self.after)
-            if tube is None or (self.paused and tube.paused_until_ns == 0):
-                continue
-            if self.paused:
-                self.texts.append(pause_text(tube, now_ns))
-            else:
+            if tube is not None:
                 self.texts.append(item_of(tube) if self.histograms else tube_text(queue, tube, now_ns))
         session.moved_count += count * (MOVES_PER_HISTOGRAMS if self.histograms else MOVES_PER_TUBE)
         if self.names:
@@ -110,10 +105,7 @@ class TubePage(LongCommand):
         while left > 0 and self.at:
             left -= 1
             self.at -= 1
-            tube: Tube = cython.cast(Tube, queue.tube_list[self.at], typecheck=True)
-            name = tube.name
-            if self.paused and tube.paused_until_ns == 0:
-                continue
+            name = cython.cast(Tube, queue.tube_list[self.at], typecheck=True).name
             if name > self.after and (self.bound is None or name < self.bound):
                 self.names.append(name)
                 if len(self.names) >= 2 * self.limit:
@@ -148,35 +140,23 @@ def tube_text(queue: Queue, tube: Tube, now_ns: int64_t) -> bytes:
     return ("- " + "  ".join([f"{key}: {value}\n" for key, value in pairs])).encode()
 
 
-@cython.cfunc
-def pause_text(tube: Tube, now_ns: int64_t) -> bytes:
-    """Return the item of one tube in the list of those that are paused."""
-    left = seconds(tube.paused_until_ns - now_ns)
-    return f"- name: {tube.name.decode()}\n  pause: {tube.pause_s}\n  pause-time-left: {left}\n".encode()
-
-
-def list_paused(queue, now_ns, session, command):
-    """list-paused: the tubes that are paused, those behind a name."""
-    page: TubePage = TubePage()
-    page.paused = True
-    return begin_page(queue, now_ns, session, command, page)
-
-
 def stats_tubes(queue, now_ns, session, command):
     """stats-tubes: what stats-tube says, and more, of the tubes behind a name."""
-    return begin_page(queue, now_ns, session, command, TubePage())
+    return begin_page(queue, now_ns, session, command, False)
 
 
 def stats_histograms(queue, now_ns, session, command):
     """stats-histograms: how long jobs took, and what else is timed, over all and of the tubes behind a name."""
-    page: TubePage = TubePage()
-    page.histograms = True
-    return begin_page(queue, now_ns, session, command, page)
+    return begin_page(queue, now_ns, session, command, True)
 
 
 @cython.cfunc
-def begin_page(queue: Queue, now_ns: int64_t, session: Session, command: Command, page: TubePage) -> cython.int:
+def begin_page(
+    queue: Queue, now_ns: int64_t, session: Session, command: Command, histograms: cython.bint
+) -> cython.int:
     """Begin a page about tubes."""
+    page: TubePage = TubePage()
+    page.histograms = histograms
     page.after = command.args.after_at[: command.args.after_bytes] if command.args.after_bytes else b""
     page.limit = command.args.count if command.args.given & bit(Kind.LIMIT) else TUBES_PER_PAGE
     page.start(queue)

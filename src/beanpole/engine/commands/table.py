@@ -22,7 +22,6 @@ from cython.cimports.beanpole.engine.commands.jobs import (
 )
 from cython.cimports.beanpole.engine.commands.list_jobs import list_jobs
 from cython.cimports.beanpole.engine.commands.pages import (
-    list_paused,
     list_sessions,
     name_session,
     stats_failures,
@@ -155,7 +154,6 @@ def fill_rows():
     add(Verb.DROP_RULES, drop_rules)
     add(Verb.STATS_HISTOGRAMS, stats_histograms)
     add(Verb.STATS_FAILURES, stats_failures, 10_000)
-    add(Verb.LIST_PAUSED, list_paused)
     verb: cython.int
     for verb in range(VERB_COUNT):
         assert rows[verb].run is not cython.NULL, f"verb {verb} has no row"
