@@ -68,8 +68,6 @@ class Leave(LongCommand):
             queue.moves_left -= 1
             if job.tube.rules is None and job.tag_bytes == 0:
                 queue.make_ready(job)
-                if queue.records.room_for_timeout(0):
-                    queue.records.event("RETURNED", job.id, job.reserve_count)
             else:
                 written: int64_t = come_back(queue, queue.now_ns, job, End.LOST, 0, False)
                 queue.moves_left -= 1 + written // FAILED_BYTES_PER_JOB

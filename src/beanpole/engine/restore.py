@@ -121,10 +121,6 @@ class Restore:
             self.under_way[id] = None
         return 0
 
-    def return_job(self, id: uint64_t, reserve_count: uint32_t) -> None:
-        """Note how often a job that came back had been reserved."""
-        self.count_reserve(id, reserve_count)
-
     def tube(self, name, pause_s, until_ns, tags, segment):
         """Pause a tube until a moment and give it tags, also one that is not there yet; 0 seconds end a pause."""
         tube: Tube = self.engine.tube_named(name) if tags is None else self.engine.open_tube(name)

@@ -18,7 +18,6 @@ cpdef enum Kind:
     NEXT = 130                           # behind END: the next segment has begun
     RESERVED = 131                       # somebody has a job until a moment; in a cluster's log only
     ATTEMPT = 132                        # somebody has begun with a job whose attempts count
-    RETURNED = 133                       # a job came back because its session ended
 
 cdef enum:
     VERSION_2_HEADER = 56

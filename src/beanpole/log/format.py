@@ -63,7 +63,6 @@ FIELDS = {
     Kind.NEXT: Fields(Struct("<Q"), ("segment_number",)),
     Kind.RESERVED: Fields(Struct("<QqI"), ("job", "until_ns", "reserve_count")),
     Kind.ATTEMPT: Fields(Struct("<QII"), ("job", "attempt", "reserve_count")),
-    Kind.RETURNED: Fields(Struct("<QI"), ("job", "reserve_count"), restore="return_job"),
 }
 """Of each kind but those of whole jobs. The frequent ones are read and written by code of their own besides."""
 

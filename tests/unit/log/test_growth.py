@@ -185,15 +185,6 @@ def test_event_is_written_and_read() -> None:
     assert (replay.ended, replay.first_segment, replay.restore.engine.next_job_id) == (True, 1, 70)
 
 
-def test_how_often_a_returned_job_was_reserved_is_kept() -> None:
-    lives = Lives(log_of(whole(1)))
-    assert lives.ask(b"reserve-job 1", client=1) == b"RESERVED 1 4\r\nbody\r\n"
-    lives.life.disconnect(lives.clients[1])
-    lives.ask(b"list-tubes")
-    lives.restart()
-    assert b"reserves: 1\n" in lives.ask(b"stats-job 1")
-
-
 # --- what a newer program wrote ---------------------------------------------------------------------------------------
 
 
