@@ -182,7 +182,6 @@ SERVER_FAMILIES = (
     ),
     server("beanpole_draining", G, "1: the server takes no more jobs.", "draining"),
     server("beanpole_tubes", G, "Tubes.", "current-tubes"),
-    server("beanpole_rules", G, "Patterns of tubes that have rules.", "current-rules"),
     ServerFamily("beanpole_commands", C, "Commands that clients gave.", ("command",), commands),
     ServerFamily(
         "beanpole_connections", G,

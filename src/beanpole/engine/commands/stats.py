@@ -84,7 +84,6 @@ def server_pairs(queue: Queue, now_ns: int64_t) -> list[tuple[str, object]]:
         *process_pairs(uptime_s, queue.draining, queue.facts()),
         *(queue.total.pairs() if queue.extensions else []),
         *[(key, queue.command_counts[verb]) for verb, key in EXTENSION_KEYS if queue.extensions],
-        *([("current-rules", 0 if queue.rules is None else queue.rules.count)] if queue.extensions else []),
     ]
 
 
