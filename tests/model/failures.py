@@ -24,7 +24,7 @@ class Failures(Rules):
         job.over = due + int(job.expire * SECOND) if job.expire else NEVER
 
     def counts_attempts(self, job: Thing) -> bool:
-        return bool({"attempts", "backoff", "delay-min"} & set(self.rules_of(job.tube)))
+        return bool({"attempts", "backoff"} & set(self.rules_of(job.tube)))
 
     def arrive(self, job: Thing) -> None:
         """A job is new in its tube: it has had no attempt."""
@@ -63,7 +63,6 @@ class Failures(Rules):
         attempt, rules = self.failed_attempt(job), self.rules_of(job.tube)
         if not delay and "backoff" in rules:
             delay = backoff(rules["backoff"], attempt, job.id)
-        delay = max(delay, self.delay_min_of(job.tube))
         if self.counts_attempts(job) or job.under_way:
             self.end_attempt(job, attempt)
         if delay or not keeps_delay:

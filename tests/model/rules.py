@@ -7,7 +7,7 @@ from tests.model.times import Times
 
 TEXTS = [
     *("", "attempts: 1\n", "attempts: 2\ndead: u\n", "dead: v\n", "backoff: 0.5 factor 3 max 9\n"),
-    *("attempts: 1\ndead: t\nbackoff: 2 factor 1 max 2\n", "delay-min: 1\n", "backoff: 0.5\ndelay-min: 2\n"),
+    "attempts: 1\ndead: t\nbackoff: 2 factor 1 max 2\n",
     *("expire: 1\n", "expire: 2 dead\n", "attempts: 2\ndead: u\nexpire: 0.5 dead\n"),
     *("unique: body until reserve\n", "unique: body replace\n", "attempts: 1\ndead: u\nunique: body\n"),
     *("", "jobs-max: 1\n", "bytes-max: 3\n", "jobs-max: 2\nbytes-max: 9\n", "concurrency: 1\n", "concurrency: 2\n"),
@@ -40,10 +40,6 @@ class Rules(Times):
         """The rules of a tube by name."""
         lines = self.rule_texts.get(self.pattern_of(tube) or "", "").splitlines()
         return dict(line.split(": ", 1) for line in lines)
-
-    def delay_min_of(self, tube: str) -> int:
-        """How long a job waits at least after it failed."""
-        return int(self.rules_of(tube).get("delay-min", 0)) * SECOND
 
     # --- limits ---
 

@@ -58,7 +58,6 @@ class Rules:
     backoff_ns: int = 0
     backoff_factor_1000: int = FACTOR_1000_DEFAULT
     backoff_max_ns: int = BACKOFF_MAX_NS_DEFAULT
-    delay_min_ns: int = 0
     expire_ns: int = 0
     expire_dead: bool = False
     unique: bool = False
@@ -273,18 +272,6 @@ def count(
     return read, write
 
 
-def duration(field: str) -> tuple[Callable[[list[bytes]], dict[str, Any]], Callable[[Rules], bytes]]:
-    """Return how a rule that is one duration is read and written."""
-
-    def read(words: list[bytes]) -> dict[str, Any]:
-        return {field: duration_ns(only(words))}
-
-    def write(rules: Rules) -> bytes:
-        return seconds(getattr(rules, field))
-
-    return read, write
-
-
 class Row(NamedTuple):
     """What there is to know of a rule."""
 
@@ -315,7 +302,6 @@ RULES = {
         "S [factor F] [max M]",
         "a job that failed waits S seconds, then F times as long, at most M",
     ),
-    "delay-min": Row(*duration("delay_min_ns"), "S", "a job that failed waits S seconds at least"),
     "expire": Row(read_expire, write_expire, "S [dead]", "a job that has waited S seconds is deleted, or dead"),
     "unique": Row(
         read_unique,

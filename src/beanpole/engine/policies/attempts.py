@@ -52,7 +52,7 @@ ROOM_RETRY_NS = cython.declare(int64_t, limits.ROOM_RETRY_NS)
 
 
 def counts(rules):
-    return rules is not None and (rules.attempts != 0 or rules.backoff_ns != 0 or rules.delay_min_ns != 0)
+    return rules is not None and (rules.attempts != 0 or rules.backoff_ns != 0)
 
 
 def begin_count(job):
@@ -224,8 +224,6 @@ def come_back(queue, now_ns, job, end, asked_ns, whole):
         attempt = failed_attempt(job)
         if asked_ns == 0 and rules is not None and rules.backoff_ns:
             asked_ns = backoff_ns(rules, attempt, job.id)
-        if rules is not None:
-            asked_ns = max(asked_ns, rules.delay_min_ns)
     if is_counted and not whole and not has_count(job) and end != End.SNOOZED:
         room: cython.int = queue.records.room_for_move(whole_bytes(job))
         if room == Room.WAIT:

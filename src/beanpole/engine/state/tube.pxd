@@ -20,7 +20,6 @@ cdef class RuleSet:
     cdef public int64_t backoff_ns     # delay after the first attempt
     cdef public uint32_t backoff_factor_1000   # how much longer each next one is, in thousandths
     cdef public int64_t backoff_max_ns
-    cdef public int64_t delay_min_ns   # delay at least, after any attempt
     cdef public int64_t expire_ns      # how long a job may wait
     cdef public bint expire_dead       # who waited so long is dead, not deleted
     cdef public bint unique            # the body is the key
