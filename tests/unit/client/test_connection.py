@@ -314,6 +314,20 @@ def test_a_command_that_may_be_repeated_is_sent_to_the_next_address(make: Maker)
         client.close()
 
 
+def test_the_next_address_comes_first_though_the_lost_one_would_serve(make: Maker) -> None:
+    """After a batch that broke as after a command."""
+    first: list[Steps] = [[ALIVE, (PUT + PUT, CLOSE)], [ALIVE, (PUT, b"INSERTED 3\r\n")]]
+    with Peer(*first) as one, Peer([ALIVE, (PUT, b"INSERTED 2\r\n"), (PUT, CLOSE)]) as two:
+        client = make([one.address, two.address], backoff=SOON)
+        with pytest.raises(BatchError):
+            client.put_many(["x", "x"])
+        assert client.put("x") == 2
+        with pytest.raises(ConnectionLostError):
+            client.put("x")
+        assert client.put("x") == 3
+        client.close()
+
+
 def test_it_stays_at_an_address_that_it_leaves_by_itself(make: Maker) -> None:
     once: Steps = [ALIVE, (PUT, b"INSERTED 1\r\n")]
     with Peer(once, once) as peer, socket.create_server(("127.0.0.1", 0)) as other:
