@@ -123,3 +123,14 @@ def test_jobs_that_were_due_long_ago_count_from_then() -> None:
     while queue.ready:
         queue.delete(0)
         queue.check()
+
+
+def test_what_changes_a_ready_job_leaves_its_age() -> None:
+    queue = Queue()
+    queue.put()
+    queue.wait(100 * SECOND_NS)
+    for command in (b"change-job 1 pri=7\r\n", b"change-body 1 1\r\nx\r\n"):
+        assert queue.ask(command) == b"CHANGED\r\n"
+        assert queue.oldest_s() in {99, 100}
+    assert queue.ask(b"change-job 1 tube=other\r\n") == b"CHANGED\r\n"
+    assert queue.oldest_s() == 0
