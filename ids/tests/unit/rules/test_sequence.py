@@ -109,18 +109,24 @@ def test_store_down_serves_what_is_reserved_and_then_nothing() -> None:
 
 
 @pytest.mark.parametrize("length_s", [DAY_S, 3600])
-def test_range_after_one_that_may_be_durable_is_not_below_it(length_s: int) -> None:
+@pytest.mark.parametrize("ends", ["failed before", "failed", "confirmed"])
+def test_range_after_one_that_may_be_durable_is_not_below_it(length_s: int, ends: str) -> None:
     """Else the row would go back. Meanwhile the rule has got smaller ranges, and maybe another cycle."""
     numbers = counter(Shape(0, 99), batch=20)
     numbers.open(5)
-    failed = numbers.plan()
-    assert failed
-    numbers.fail(failed)
+    first = numbers.plan()
+    assert first
+    if ends == "failed before":
+        numbers.fail(first)
     numbers.change(Counting(Shape(0, 99), days(length_s), 4), 5)
+    if ends == "failed":
+        numbers.fail(first)
+    if ends == "confirmed":
+        numbers.confirm(first)
     numbers.open(5)
-    mark = numbers.plan()
-    assert mark
-    assert mark.may_follow(failed)
+    following = numbers.plan() or numbers.durable
+    assert following
+    assert following.may_follow(first)
 
 
 def test_cycle_begins_with_a_reservation() -> None:
