@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 from beanpole_ids import limits
 
-LONG = 100  # a number counts once more for each of so many characters
+LONG = 100  # an answer counts as one more number for each of so many bytes
 NAME_BYTES_MAX = 128  # of a longer one there is a hash: ids and salts may be long, and many names are kept
 
 
