@@ -15,7 +15,7 @@ NAME_BYTES_MAX = 255  # of the name of a rule, and of an application: two of the
 SALT_BYTES_MAX = 255  # it becomes a part of a number, and rules in Lua may search it
 WINDOW_S = 60  # for which a `request_id` gets the same answer again: longer than any client tries
 WINDOW_COUNT_MAX = 100_000  # answers that are kept for that; the oldest goes first
-WINDOW_NUMBERS_MAX = 1_000_000  # numbers in these answers, about 100 MB: of many or long ones, each 100 bytes count as one
+WINDOW_NUMBERS_MAX = 1_000_000  # numbers in these answers, about 100 MB: of many or long ones, 100 bytes count as one
 
 # --- Rules and counters -----------------------------------------------------------------------------------------------
 
