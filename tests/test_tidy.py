@@ -57,7 +57,7 @@ WITH_POINTERS = tuple(f"src/beanpole/engine/state/{name}.py" for name in ("jobta
 ENUMS = ("Word",)
 """Enums of C: a number becomes one of their names, and no object is looked at."""
 
-PURE = ("src/beanpole/protocol/", "src/beanpole/engine/")
+PURE = ("src/beanpole/protocol/", "src/beanpole/schedules/", "src/beanpole/engine/")
 C_IMPURE = ("posix", "beanpole.posix", "libc.time", "libc.signal", "cpython.time", "cpython.datetime", "openmp")
 """C modules that do I/O, read a clock or start threads: what `socket`, `os`, `time` and `threading` are for Python."""
 
