@@ -189,7 +189,7 @@ man: $(TESTABLE) ## write the man pages into build/man, from the command line's 
 wheels: $(VENV)/.done-wheels ## make a wheel in dist for each Python of this machine, install it somewhere fresh and try it
 	@packaging/wheels/build
 
-deb: ## make a Debian package in dist, for this machine's distribution and its python3
+deb: ## make the Debian packages in dist, for this machine's distribution and its python3
 	@packaging/debian/build
 
 test-packages: ## as root: make the packages, and install, use, upgrade and remove them in a fresh Debian in a folder

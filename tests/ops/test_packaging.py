@@ -56,6 +56,11 @@ def test_systemd_understands_a_unit(path: Path, tmp_path: Path) -> None:
     assert str(tmp_path) not in said
 
 
+@pytest.mark.parametrize("path", [*UNITS, *(PACKAGING / "etc").iterdir()], ids=lambda path: path.name)
+def test_a_file_is_in_a_package(path: Path) -> None:
+    assert re.search(rf"[ (=]{re.escape(path.name)}[\s)]", (PACKAGING / "debian/build").read_text())
+
+
 def test_services_may_do_the_same() -> None:
     """What is forbidden to one and not to another has a reason: handlers read /proc as they like."""
     forbidden = [
