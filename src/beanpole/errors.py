@@ -20,9 +20,7 @@
     │   │   ├── NotIgnoredError      NOT_IGNORED
     │   │   ├── OutOfMemoryError     OUT_OF_MEMORY
     │   │   │   └── TooManyTubesError  the same to use or watch; the connection is closed
-    │   │   ├── LineError            carries the number of the line that is wrong, and what is wrong with it
-    │   │   │   ├── RulesError       BAD_RULES
-    │   │   │   └── ScheduleError    BAD_SCHEDULE
+    │   │   ├── RulesError           BAD_RULES; carries the number of the line, and what is wrong with it
     │   │   ├── TimedOutError        TIMED_OUT
     │   │   ├── UnknownCommandError  UNKNOWN_COMMAND
     │   │   └── UnsupportedError     the server lacks what was asked for, and it can't be done safely without
@@ -102,10 +100,10 @@ class ArgumentError(BadFormatError, ValueError):
     """An argument that the server would refuse, or misread. Nothing was sent."""
 
 
-class LineError(ReplyError):
-    """A line of what was sent is wrong, and nothing is changed.
+class RulesError(ReplyError):
+    """``BAD_RULES``: a line of the rules of a tube is wrong, and none of them is set.
 
-    `line` counts from 1, and is 0 for the whole; `why` is a sentence.
+    `line` counts from 1, and is 0 for the rules as a whole; `why` is a sentence.
     """
 
     def __init__(self, line: int, why: str) -> None:
@@ -115,14 +113,6 @@ class LineError(ReplyError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.line, self.why), self.__dict__
-
-
-class RulesError(LineError):
-    """``BAD_RULES``: a line of the rules of a tube is wrong."""
-
-
-class ScheduleError(LineError):
-    """``BAD_SCHEDULE``: a line of a schedule is wrong."""
 
 
 class UnexpectedReplyError(CommandError):

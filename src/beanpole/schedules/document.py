@@ -12,7 +12,6 @@ from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from beanpole.errors import ArgumentError, ScheduleError
 from beanpole.protocol import limits
 from beanpole.protocol.names import NAME_RULE, TUBE
 from beanpole.protocol.rules import CONTROL, NUMBER_MAX, duration_ns, number, only, seconds
@@ -48,6 +47,15 @@ PRI_DEFAULT = 65_536
 TTR_S_DEFAULT = 60
 LATE_NS_DEFAULT = 60 * SECOND_NS
 """What a job is put with, and how late it may be put, if the document doesn't say."""
+
+
+class ScheduleError(ValueError):
+    """A line of a schedule is wrong. `line` counts from 1, and is 0 for the whole; `why` is a sentence."""
+
+    def __init__(self, line: int, why: str) -> None:
+        super().__init__(f"line {line}: {why}" if line else why)
+        self.line = line
+        self.why = why
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +172,7 @@ def read_line(line: bytes, count: int, values: dict[str, Any], at: dict[str, int
         raise ScheduleError(count, f"{name} is there twice")
     try:
         values |= LINES[name].read(value.split())
-    except (ArgumentError, ValueError) as wrong:
+    except ValueError as wrong:
         raise ScheduleError(count, f"{name}: {wrong}"[:WHY_CHARS_MAX]) from None
     return name
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beanpole.errors import ScheduleError
-from beanpole.schedules.document import DOCUMENT_BYTES_MAX, HEADER_BYTES_MAX, LINES, check, parse
+from beanpole.schedules.document import DOCUMENT_BYTES_MAX, HEADER_BYTES_MAX, LINES, ScheduleError, check, parse
 from beanpole.schedules.zones import ZoneError, zone
 
 
