@@ -5,9 +5,9 @@ number in one way. What the rules mean is the engine's business.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from beanpole.errors import RulesError
 from beanpole.protocol import limits
@@ -90,29 +90,52 @@ NUMBERS = (*(each.name for each in fields(Rules) if each.name != "rate"), "rate_
 def parse(text: bytes) -> Rules:
     """Read rules. Raise RulesError where a line is wrong."""
     values: dict[str, Any] = {}
-    seen = set()
+    seen: set[str] = set()
     if len(text) > limits.RULES_BYTES_MAX:
         raise RulesError(0, f"rules have {limits.RULES_BYTES_MAX} bytes at most")
     for number, each in enumerate(text.split(b"\n"), 1):
         line = each.strip(b" \t\r")
         if not line:
             continue
-        if CONTROL.search(line):
-            raise RulesError(number, "no control character may stand in a line")
-        name_bytes, colon, value = line.partition(b":")
-        name = name_bytes.decode("ascii", "backslashreplace")
-        if not colon or not value.split():
-            raise RulesError(number, "a rule is a name, a colon and a value")
-        if name not in RULES:
-            raise RulesError(number, f"there is no rule {name[:40]!a}")
-        if name in seen:
-            raise RulesError(number, f"{name} is there twice")
-        seen.add(name)
         try:
-            values |= RULES[name].read(value.split())
+            name, found = read_line(line, RULES, seen, "rule")
         except ValueError as wrong:
-            raise RulesError(number, f"{name}: {wrong}") from None
+            raise RulesError(number, str(wrong)) from None
+        seen.add(name)
+        values |= found
     return Rules(**values)
+
+
+class Readable(Protocol):
+    """The row of a line in a table of lines."""
+
+    @property
+    def read(self) -> Callable[[list[bytes]], dict[str, Any]]:
+        """What reads the words behind the colon."""
+
+
+def read_line(
+    line: bytes, rows: Mapping[str, Readable], seen: Container[str], what: str, hint: str = ""
+) -> tuple[str, dict[str, Any]]:
+    """Read a line `name: value` by the row of its name; return the name, and what the row reads.
+
+    Raises:
+        ValueError: it is wrong, or the name was seen; it says why, calling the line `what`.
+    """
+    if CONTROL.search(line):
+        raise ValueError("no control character may stand in a line")
+    name_bytes, colon, value = line.partition(b":")
+    name = name_bytes.decode("ascii", "backslashreplace")
+    if not colon or not value.split():
+        raise ValueError(f"a {what} is a name, a colon and a value{hint}")
+    if name not in rows:
+        raise ValueError(f"there is no {what} {name[:40]!a}")
+    if name in seen:
+        raise ValueError(f"{name} is there twice")
+    try:
+        return name, rows[name].read(value.split())
+    except ValueError as wrong:
+        raise ValueError(f"{name}: {wrong}") from None
 
 
 def is_pattern(text: bytes) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from beanpole.protocol import limits
 from beanpole.protocol.names import NAME_RULE, TUBE
-from beanpole.protocol.rules import CONTROL, NUMBER_MAX, duration_ns, number, only, seconds
+from beanpole.protocol.rules import NUMBER_MAX, duration_ns, number, only, read_line, seconds
 from beanpole.schedules.cron import NEVER, Cron
 from beanpole.schedules.timing import DAY_S, END_NS, SECOND_NS, Every, InUtc, InZone, Once, Times, Timing, moment_ns
 from beanpole.schedules.zones import NAME, NAME_CHARS_MAX, ZoneError, zone
@@ -152,29 +152,14 @@ def parse(text: bytes) -> Document:
         count += 1
         if len(text) - len(rest) > HEADER_BYTES_MAX:
             raise ScheduleError(count, f"the lines before the empty one have {HEADER_BYTES_MAX} bytes at most")
-        name = read_line(line, count, values, at)
+        try:
+            name, found = read_line(line, LINES, at, "line", "; behind an empty line stands the body")
+        except ValueError as wrong:
+            raise ScheduleError(count, str(wrong)[:WHY_CHARS_MAX]) from None
         at[name] = count
+        values |= found
     fit_together(values, at)
     return Document(**values, body=rest)
-
-
-def read_line(line: bytes, count: int, values: dict[str, Any], at: dict[str, int]) -> str:
-    """Read a header line into `values`. Return its name."""
-    if CONTROL.search(line):
-        raise ScheduleError(count, "no control character may stand in a line")
-    name_bytes, colon, value = line.partition(b":")
-    name = name_bytes.decode("ascii", "backslashreplace")
-    if not colon or not value.strip():
-        raise ScheduleError(count, "a line is a name, a colon and a value; behind an empty line stands the body")
-    if name not in LINES:
-        raise ScheduleError(count, f"there is no line {name[:40]!a}")
-    if name in at:
-        raise ScheduleError(count, f"{name} is there twice")
-    try:
-        values |= LINES[name].read(value.split())
-    except ValueError as wrong:
-        raise ScheduleError(count, f"{name}: {wrong}"[:WHY_CHARS_MAX]) from None
-    return name
 
 
 def fit_together(values: dict[str, Any], at: dict[str, int]) -> None:

@@ -111,7 +111,7 @@ def test_store_down_serves_what_is_reserved_and_then_nothing() -> None:
 @pytest.mark.parametrize("length_s", [DAY_S, 3600])
 @pytest.mark.parametrize("ends", ["failed before", "failed", "confirmed"])
 def test_range_after_one_that_may_be_durable_is_not_below_it(length_s: int, ends: str) -> None:
-    """Else the row would go back. Meanwhile the rule has got smaller ranges, and maybe another cycle."""
+    """Else the row would go back. By then the rule has smaller ranges, and maybe another cycle."""
     numbers = counter(Shape(0, 99), batch=20)
     numbers.open(5)
     first = numbers.plan()
