@@ -33,6 +33,9 @@ HTTP_PORT_DEFAULT = 11380
 TUBES_MAX = 2**31 - 1
 """Tubes that there may be, unless ``--tubes-max`` says fewer: as many as memory holds."""
 
+SCHEDULES_MAX = 100_000
+"""Schedules that there may be, unless ``--schedules-max`` says otherwise: they outlive who has set them."""
+
 # --- The client -------------------------------------------------------------------------------------------------------
 
 CLIENT_RECEIVE_BYTES = 65_536

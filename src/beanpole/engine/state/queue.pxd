@@ -8,6 +8,7 @@ from beanpole.engine.state.job cimport Flag, Job, State
 from beanpole.engine.state.jobtable cimport ExpiryQueue, JobTable
 from beanpole.engine.state.keys cimport KeyIndex
 from beanpole.engine.state.records cimport Records
+from beanpole.engine.state.schedule cimport ScheduleTable
 from beanpole.engine.state.session cimport Session, SessionList
 from beanpole.engine.state.times cimport Count, JobTime, ServerTimes, Tally, count_in, place_of
 from beanpole.engine.state.tube cimport RuleTable, Tube, Watch
@@ -41,6 +42,9 @@ cdef class Queue:
     cdef uint64_t buried_so_far_count    # the key of the next buried job
     cdef Heap timers                     # tubes and sessions, by a time at which or before which they must be looked at
     cdef readonly RuleTable rules        # `RuleTable | None`: the rules of tubes
+    cdef readonly ScheduleTable schedules   # `ScheduleTable | None`; None: there never was one
+    cdef int64_t schedules_at_ns         # when these must be looked at, engine clock; -1: there are none
+    cdef public Py_ssize_t schedules_max # schedules at which set-schedule makes no more
     cdef dict buckets                    # name -> when its bucket is full: of tubes that were forgotten before it was
     cdef list opened                     # tubes that a command or a tick has opened, and not offered yet; None: none
     cdef KeyIndex keys                   # the jobs that hold a key; None: none ever did
@@ -96,6 +100,7 @@ cdef class Queue:
     cdef bint deadline_soon(self, int64_t now_ns, Session session) noexcept
     cdef int arm(self, Timed timed, int64_t due_ns) except -1
     cdef int64_t deadline(self) noexcept
+    cdef ScheduleTable schedule_table(self)
     cdef int no_room(self, Session session, int room) except -1
     cdef int not_found(self, Session session) except -1
 

@@ -16,6 +16,7 @@ from cython.cimports.beanpole.engine.state.heap import Heap
 from cython.cimports.beanpole.engine.state.job import Flag, State
 from cython.cimports.beanpole.engine.state.jobtable import JobTable
 from cython.cimports.beanpole.engine.state.records import Records, Room
+from cython.cimports.beanpole.engine.state.schedule import ScheduleTable
 from cython.cimports.beanpole.engine.state.session import SessionList, add_wide, drop_wide
 from cython.cimports.beanpole.engine.state.times import ServerTimes, Tally, add_age, is_newest, remove_age
 from cython.cimports.beanpole.engine.state.tube import Tube, Watch
@@ -58,6 +59,8 @@ class Queue:
         self.tubes = {}
         self.tubes_max = limits.TUBES_MAX
         self.tube_list = []
+        self.schedules_at_ns = NEVER
+        self.schedules_max = limits.SCHEDULES_MAX
         self.buckets = {}
         self.timers = Heap()
         self.moves_left = MOVES_PER_TURN
@@ -338,9 +341,18 @@ class Queue:
         if self.unsettled is not None or self.unattended is not None:
             return self.started_at_ns
         due_ns: int64_t = self.timers.entries[0].key if self.timers.count else NEVER
+        if self.schedules_at_ns >= 0 and (due_ns < 0 or self.schedules_at_ns < due_ns):
+            due_ns = self.schedules_at_ns
         if self.uncounted is not None and (due_ns < 0 or self.uncounted_until_ns < due_ns):
             return self.uncounted_until_ns
         return due_ns
+
+    @cython.final
+    def schedule_table(self):
+        """Return the table of schedules; make it where there is none."""
+        if self.schedules is None:
+            self.schedules = ScheduleTable()
+        return self.schedules
 
     # --- replies ------------------------------------------------------------------------------------------------------
 

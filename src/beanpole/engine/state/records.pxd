@@ -3,6 +3,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 from beanpole.engine.state.job cimport Job
+from beanpole.engine.state.schedule cimport Schedule
 from beanpole.engine.state.tube cimport RuleSet, Tube
 
 cpdef enum Room:
@@ -31,6 +32,11 @@ cdef class Records:
     cdef int rules_deleted(self, RuleSet rules) except -1
     cdef int rules_restored(self, RuleSet rules) except -1
     cdef int rules_dropped(self, RuleSet rules) except -1
+    cdef int schedule_changed(self, Schedule schedule) except -1
+    cdef int schedule_deleted(self, Schedule schedule) except -1
+    cdef int schedule_fired(self, Schedule schedule, Job job) except -1
+    cdef int schedule_restored(self, Schedule schedule) except -1
+    cdef int schedule_dropped(self, Schedule schedule) except -1
     cpdef int room_for_put(self, int64_t size) except -1   # a Room
     cpdef int room_for_change(self, int64_t size) except -1   # a Room
     cpdef int room_for_move(self, int64_t size) except -1   # a Room

@@ -97,6 +97,32 @@ class Records:
         """Count the record of rules no more: there is a later one of their pattern."""
         return 0
 
+    def schedule_changed(self, schedule):
+        """Record a schedule's document and its state."""
+        self.index += 1
+        return 0
+
+    def schedule_deleted(self, schedule):
+        """Record that there is no schedule of this name any more."""
+        self.index += 1
+        return 0
+
+    def schedule_fired(self, schedule, job):
+        """Record the new state of a schedule and the job that it has put, whole; None: it has put none.
+
+        Both stand in one record: there is no moment at which a crash could take one of them alone.
+        """
+        self.index += 1
+        return 0
+
+    def schedule_restored(self, schedule):
+        """Count the record of a schedule that was read back; it lies in `schedule.segment` already."""
+        return 0
+
+    def schedule_dropped(self, schedule):
+        """Count the record of a schedule no more, as :meth:`rules_dropped` does that of rules."""
+        return 0
+
     def room_for_put(self, size):
         """Whether a job of `size` bytes of body, tags and name can be kept.
 
@@ -108,7 +134,8 @@ class Records:
     def room_for_change(self, size):
         """Whether a change of a job, a tube or rules can be kept; FULL and WAIT mean the same as for a put.
 
-        `size` is the bytes of a job's tags, of a tube's tags and name, or of rules and their pattern.
+        `size` is the bytes of a job's tags, of a tube's tags and name, of rules and their pattern, or of a schedule's
+        document and name.
         """
         return Room.OK
 

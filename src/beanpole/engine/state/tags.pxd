@@ -10,6 +10,7 @@ cpdef enum Tag:
     ATTEMPTS = 129                       # which attempt was the last one to begin, and whether it is under way
     DEATH = 130                          # when, after how many attempts, why and in which tube it died
     FAILURE_TEXT = 131                   # why its last attempt failed, as its worker said
+    SCHEDULED = 132                      # which schedule has put it, for which of its times
 
 cdef enum:
     TAG_FRAME_BYTES = 3                  # in front of what a tag says: its number and its size
@@ -17,6 +18,8 @@ cdef enum:
     EXPIRY_BYTES = 17                    # moment i64, duration i64, bits of ExpireBit
     ATTEMPT_BYTES = 5                    # which attempt u32, whether it is under way
     DEATH_FIXED = 14                     # when i64, attempts u32, why u8, bytes of the name u8; the name follows
+
+    SCHEDULED_FIXED = 16                 # for when i64, which fire u64; the schedule's name follows
 
 cpdef enum KeyBit:
     UNTIL_RESERVE = 1                    # the key is free when the job is handed out
@@ -35,6 +38,14 @@ cdef struct Death:
     const char *tube                     # the name of the one in which it died
     Py_ssize_t tube_bytes
 
+cdef struct Scheduled:
+    int64_t at_ns                        # the time of the schedule that it was put for, UTC
+    uint64_t fire                        # which fire of the schedule it is, from 1; 0: somebody fired it by hand
+    const char *name
+    Py_ssize_t name_bytes
+
+cdef bint read_scheduled(Job job, Scheduled *scheduled) noexcept
+cdef int put_scheduled(Job job, int64_t at_ns, uint64_t fire, bytes name) except -1
 cdef bint read_death(Job job, Death *death) noexcept
 cdef int read_flags(Job job) except -1
 cdef const char *find_tag(Job job, Tag tag, Py_ssize_t *size) noexcept

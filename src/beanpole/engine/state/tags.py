@@ -126,6 +126,28 @@ def read_death(job, death):
     return True
 
 
+def read_scheduled(job, scheduled):
+    """Set which schedule has put a job, and for when; False: none did."""
+    size: cython.Py_ssize_t = 0
+    said: cython.p_const_char = find_tag(job, Tag.SCHEDULED, cython.address(size)) if job.tag_bytes else cython.NULL
+    if said is cython.NULL:
+        return False
+    scheduled.at_ns = get_number(said, 8)
+    scheduled.fire = get_number(said + 8, 8)
+    scheduled.name = said + SCHEDULED_FIXED
+    scheduled.name_bytes = size - SCHEDULED_FIXED
+    return True
+
+
+def put_scheduled(job, at_ns, fire, name):
+    """Let a job's tag say which schedule has put it, and for when."""
+    said: cython.char[256]
+    put_number(said, at_ns, 8)
+    put_number(cython.address(said[8]), fire, 8)
+    memcpy(cython.address(said[SCHEDULED_FIXED]), cython.cast(cython.p_const_char, name), len(name))
+    return put_tag(job, Tag.SCHEDULED, said, SCHEDULED_FIXED + len(name))
+
+
 def attempt_of(job, under_way):
     """Return which attempt at a job was the last one to begin, and set whether it is under way; 0: none was counted."""
     size: cython.Py_ssize_t = 0

@@ -1,0 +1,61 @@
+# The header of schedule.py.
+cimport cython
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+from beanpole.engine.state.heap cimport Heap, Item
+
+cpdef enum Blocked:
+    # Why a schedule can't fire what is due.
+    NOT = 0
+    DISK                                 # the log has no room
+    ZONE                                 # this machine has no data of its zone
+
+cdef struct ScheduleState:
+    # What changes of a schedule as it fires, as a log keeps it. Times are nanoseconds of UTC.
+    int64_t next_ns                      # the time at which it fires next; 0: nothing is left
+    int64_t due_ns                       # when the job of that is put: later by the spread; 0: next_ns has fired, and
+                                         # which one follows is not known yet, for its zone was missing
+    int64_t last_ns                      # the time that fired last; 0: none has
+    uint64_t fires                       # times that became jobs
+    uint64_t skips                       # times that did not, for `overlap`, `key` or `unique` said no
+    uint64_t misses                      # times that passed while nothing could fire
+    uint64_t job                         # id of the job that was put last; 0: none was
+    uint8_t paused
+
+@cython.final
+cdef class Schedule(Item):
+    # As an Item, it stands in the heap of those that wait for their next time.
+    cdef readonly bytes name
+    cdef readonly bytes text             # its document, in its one form
+    cdef object document                 # `Document | None`: the same, read; None: not yet
+    cdef object timing                   # `Timing | None`: its times; None: not known yet
+    cdef readonly int64_t set_at_ns      # when the document was set, engine clock
+    cdef ScheduleState state
+    cdef readonly uint8_t level          # the least program that understands the document
+    cdef readonly uint8_t blocked        # a Blocked
+    cdef readonly uint32_t segment       # the log's segment with its record; 0: none
+    cdef readonly uint64_t number        # how many were made before it; breaks ties
+    cdef object read(self)
+    cdef object times(self)
+
+@cython.final
+cdef class ScheduleTable:
+    cdef dict by_name                    # name -> Schedule
+    cdef readonly list names             # `list[bytes]`: all names in the order of their bytes
+    cdef Heap heap                       # those that wait for their next time, by wall time, or when it is tried again
+    cdef uint64_t made_count             # schedules ever
+    cdef readonly Py_ssize_t paused_count
+    cdef readonly uint64_t fire_count    # over all schedules, since the server began
+    cdef readonly uint64_t skip_count
+    cdef readonly uint64_t miss_count
+    cdef readonly uint64_t clock_set_count   # how often a wrong wall clock was put right
+    cdef int64_t latest_wall_ns          # the latest that the wall clock was since it was wrong
+    cdef bytes computed                  # times up to this name are computed again; None: all are
+    cdef Schedule named(self, bytes name)
+    cdef Schedule add(self, bytes name, bytes text, int64_t set_at_ns, uint8_t level)
+    cdef int drop(self, Schedule schedule) except -1
+    cdef list names_after(self, bytes name, Py_ssize_t count)
+    cdef int wait(self, Schedule schedule, int64_t until_ns) except -1
+    cdef int place(self, Schedule schedule) except -1
+    cdef int pause(self, Schedule schedule, bint paused) except -1
+    cdef Py_ssize_t due_count(self, int64_t wall_ns) except -1

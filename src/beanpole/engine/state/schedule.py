@@ -1,0 +1,113 @@
+"""Schedules: what puts jobs by the wall clock, and where they stand until then.
+
+A schedule is a document (``beanpole.schedules``), which a client set, and a state, which says what has become of it.
+Those that have a next time stand in a heap by wall time; those that are paused, or have nothing left, in none. What
+fires them is in ``policies/firing.py``. A document is read when it fires first: a log that is read back, and a node that
+follows one, need neither its lines nor zones.
+"""
+
+from bisect import bisect_left, bisect_right
+
+import cython
+from cython.cimports.beanpole.engine.state.heap import CHILDREN, Heap
+from cython.cimports.libc.string import memset
+
+
+@cython.cclass
+class Schedule:
+    """One schedule. The fields stand in ``schedule.pxd``."""
+
+    def __init__(self, name: bytes, text: bytes):
+        self.name = name
+        self.text = text
+        memset(cython.address(self.state), 0, cython.sizeof(self.state))
+
+    def read(self):
+        """Return the document."""
+        if self.document is None:
+            from beanpole.schedules.document import parse  # noqa: PLC0415 - who has no schedules loads nothing of them
+
+            self.document = parse(self.text)
+        return self.document
+
+    def times(self):
+        """Return its times. Raise ZoneError where this machine has no data of its zone."""
+        if self.timing is None:
+            self.timing = self.read().timing()
+        return self.timing
+
+
+@cython.cclass
+class ScheduleTable:
+    """All schedules of a server. The fields stand in ``schedule.pxd``."""
+
+    def __init__(self):
+        self.by_name = {}
+        self.names = []
+        self.heap = Heap()
+
+    @property
+    def count(self) -> int:
+        return len(self.names)
+
+    def named(self, name):
+        return self.by_name.get(name)
+
+    def add(self, name, text, set_at_ns, level):
+        """Make the schedule of a name, or give it another document; its state stays. The caller places it."""
+        schedule: Schedule = self.by_name.get(name)
+        if schedule is None:
+            schedule = Schedule(name, text)
+            schedule.number = self.made_count
+            self.made_count += 1
+            self.by_name[name] = schedule
+            self.names.insert(bisect_left(self.names, name), name)
+        schedule.text = text
+        schedule.set_at_ns = set_at_ns
+        schedule.level = level
+        schedule.document = None
+        schedule.timing = None
+        return schedule
+
+    def drop(self, schedule):
+        """Forget a schedule."""
+        if schedule.heap_index >= 0:
+            self.heap.remove(schedule)
+        self.paused_count -= schedule.state.paused
+        del self.by_name[schedule.name]
+        del self.names[bisect_left(self.names, schedule.name)]
+        return 0
+
+    def names_after(self, name, count):
+        """Return the first names behind one, in the order of their bytes."""
+        at: cython.Py_ssize_t = bisect_right(self.names, name)
+        return self.names[at : at + count]
+
+    def wait(self, schedule, until_ns):
+        """Let a schedule stand in the heap until a wall time."""
+        if schedule.heap_index >= 0:
+            self.heap.remove(schedule)
+        return self.heap.push(schedule, until_ns, schedule.number)
+
+    def place(self, schedule):
+        """Let a schedule stand in the heap as its state says."""
+        if schedule.state.next_ns and not schedule.state.paused:
+            return self.wait(schedule, schedule.state.due_ns)
+        return self.heap.remove(schedule) if schedule.heap_index >= 0 else 0
+
+    def pause(self, schedule, paused):
+        self.paused_count += paused - schedule.state.paused
+        schedule.state.paused = paused
+        return 0
+
+    def due_count(self, wall_ns):
+        """Return how many should have fired by now; it takes as long as that are many."""
+        heap: Heap = self.heap
+        found: cython.Py_ssize_t = 0
+        left: list = [0] if heap.count else []
+        while left:
+            at: cython.Py_ssize_t = left.pop()
+            if heap.entries[at].key <= wall_ns:
+                found += 1
+                left += range(at * CHILDREN + 1, min(at * CHILDREN + 1 + CHILDREN, heap.count))
+        return found
