@@ -56,12 +56,21 @@ cdef extern from "<time.h>" nogil:
     int clock_gettime(int clock, timespec *now)
     enum:
         CLOCK_MONOTONIC
+        CLOCK_REALTIME
+
+cdef inline int64_t clock_ns(int clock) noexcept nogil:
+    # Read a clock, in nanoseconds.
+    cdef timespec now
+    clock_gettime(clock, &now)
+    return now.tv_sec * <int64_t> 1_000_000_000 + now.tv_nsec
 
 cdef inline int64_t monotonic_ns() noexcept nogil:
     # Read the monotonic clock, in nanoseconds.
-    cdef timespec now
-    clock_gettime(CLOCK_MONOTONIC, &now)
-    return now.tv_sec * <int64_t> 1_000_000_000 + now.tv_nsec
+    return clock_ns(CLOCK_MONOTONIC)
+
+cdef inline int64_t wall_ns() noexcept nogil:
+    # Read the wall clock, in nanoseconds since 1970.
+    return clock_ns(CLOCK_REALTIME)
 
 cdef extern from "<sys/timerfd.h>" nogil:
     int timerfd_create(int clock, int flags)

@@ -270,6 +270,7 @@ class Life:
         self.drop_pauses()
 
     def tick(self) -> None:
+        self.engine.wall_lead_ns = self.clock.wall_ns() - self.now_ns
         self.in_step(lambda: self.engine.tick(self.now_ns), many=True)
 
     def end_turn(self) -> None:

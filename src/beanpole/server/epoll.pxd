@@ -23,9 +23,11 @@ cdef class EpollTransport(EventQueue):
     cdef object loop                     # the asyncio loop that calls run()
     cdef public bint observe_connections # every connection that comes and goes is reported
     cdef public bytes hello              # the first line of a client that another node passes on; empty: there is none
+    cdef object wall_clock               # `Callable[[], int]`, the wall clock; None: that of the system
     cdef char *read_buffer
     cdef list by_fd                      # Connection or None, by its socket's descriptor
     cdef Py_ssize_t connections_max      # connections above which accepting pauses
+    cdef int64_t read_clocks(self) except? -1
     cdef int poll(self, int64_t now_ns) except -1
     cdef int note(self, int64_t now_ns, Connection connection, unsigned int events) except -1
     cdef int accept(self, int64_t now_ns, int listener) except -1

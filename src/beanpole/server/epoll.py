@@ -137,6 +137,7 @@ class EpollTransport(EventQueue):
         observer: Observer,
         connections_max: cython.Py_ssize_t = 2**31,
         clock: Callable[[], int] | None = None,
+        wall_clock: Callable[[], int] | None = None,
     ):
         self.turn = turn
         self.loop = loop
@@ -145,6 +146,7 @@ class EpollTransport(EventQueue):
         self.hello = b""
         self.connections_max = connections_max
         self.clock = clock
+        self.wall_clock = wall_clock
         turn.run_soon = self.run_soon
         posix.mallopt(posix.M_MMAP_THRESHOLD, HEAP_BLOCK_BYTES_MAX)
         posix.mallopt(posix.M_TRIM_THRESHOLD, HEAP_BYTES_KEPT)
@@ -161,7 +163,7 @@ class EpollTransport(EventQueue):
         """Run a turn with every socket that is ready."""
         if self.turn.stopped:
             return
-        now: int64_t = self.now()
+        now: int64_t = self.read_clocks()
         self.turn.begin(now)
         self.poll(now)
         self.turn.finish(now)
@@ -175,10 +177,20 @@ class EpollTransport(EventQueue):
         """Send what the log has made durable. The log calls this when its durable index moves."""
         if self.turn.stopped:
             return
-        now: int64_t = self.now()
+        now: int64_t = self.read_clocks()
         self.turn.send_held(now)
         self.arm(now)
         self.end_turn()
+
+    def read_clocks(self):
+        """Return the time on the engine's clock, and tell the engine how far the wall clock is ahead of that.
+
+        So a wall clock that is set is seen by the next turn.
+        """
+        now: int64_t = self.now()
+        wall: int64_t = posix.wall_ns() if self.wall_clock is None else self.wall_clock()
+        self.turn.engine.wall_lead_ns = wall - now
+        return now
 
     def end_turn(self):
         """Count how long the turn took, and report it if that was long."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import time
 from contextlib import ExitStack
 
 from beanpole.engine.engine import Engine
@@ -77,7 +76,6 @@ def open_log(host: Host, loop: asyncio.AbstractEventLoop) -> tuple[Engine, Log, 
         return open_directory(settings.data_dir, settings, host.facts, host.observer, loop)
     log = Log()
     engine = Engine(settings.body_bytes_max, now_ns(), lambda: {**host.facts(), **log.facts()}, log.records)
-    engine.wall_lead_ns = time.time_ns() - now_ns()
     return engine, log, 0, ExitStack()
 
 

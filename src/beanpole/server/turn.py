@@ -1,6 +1,7 @@
 """A turn: what happens between two waits for the outside world, whatever the clients are connected through.
 
 1. Read the clock, once; from here on the time is an argument. Who runs the turn does it: nothing in here has a clock.
+   It tells the engine by how much the wall clock is ahead, too, so a wall clock that is set is seen by the next turn.
 2. Let the engine do what is due (:meth:`Turn.begin`).
 3. Serve the connections that have something to run: for half of the turn those to which something has just happened
    and that used little when they were last served, then those that used more. Sessions that others woke go on with what

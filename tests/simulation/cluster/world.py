@@ -234,13 +234,20 @@ class SimulatedNode:
     def now_ns(self) -> int:
         return int(self.clock.now_ns() + self.log.clock_offset_ns)
 
+    def read_clocks(self) -> int:
+        """Its log's time; the engine is told how far the wall clock is ahead of that."""
+        assert self.turn is not None
+        now_ns = self.now_ns()
+        self.turn.engine.wall_lead_ns = self.clock.wall_ns() - now_ns
+        return now_ns
+
     def send_held(self) -> None:
         if self.turn is not None:
-            self.turn.send_held(self.now_ns())
+            self.turn.send_held(self.read_clocks())
 
     def run_turn(self) -> None:
         if self.turn is not None and not self.paused:
-            self.turn.run(self.now_ns())
+            self.turn.run(self.read_clocks())
 
     def tick(self, log: Any) -> None:
         if self.turn is not None and self.log is log:

@@ -57,12 +57,18 @@ class Observer:
 class House:
     """A server without a process: turns, sockets, and memory transports beside them."""
 
-    def __init__(self, clock: Callable[[], int] | None = None) -> None:
+    def __init__(self, clock: Callable[[], int] | None = None, wall_clock: Callable[[], int] | None = None) -> None:
         self.log = Log()
         self.engine = Engine(now_ns=1, records=self.log.records)
         self.turn = Turn(self.engine, self.log)
         self.loop = Loop()
-        self.sockets = EpollTransport(self.turn, self.loop, Observer(), clock=clock)  # type: ignore[arg-type]
+        self.sockets = EpollTransport(
+            self.turn,
+            self.loop,  # type: ignore[arg-type]
+            Observer(),  # type: ignore[arg-type]
+            clock=clock,
+            wall_clock=wall_clock,
+        )
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.listener.setblocking(False)
         self.sockets.listen(self.listener.fileno(), is_unix=False)
@@ -136,6 +142,22 @@ def test_timer_that_fires_between_the_look_at_the_clock_and_the_look_at_the_sock
         house.sockets.run()
         clock_ns[0] = due_ns
         house.ask(client, b"", b"RESERVED 1 2\r\nhi\r\n")
+
+
+def test_wall_clock_that_is_set_while_the_server_runs_is_seen_by_the_next_turn() -> None:
+    clock_ns, wall_ns = [7 * SECOND_NS], [1_800_000_000 * SECOND_NS]
+    house = House(clock=lambda: clock_ns[0], wall_clock=lambda: wall_ns[0])
+    with contextlib.closing(house):
+        house.sockets.clock_offset_ns = 2
+        house.sockets.run()
+        assert 7 * SECOND_NS + 2 + house.engine.wall_lead_ns == 1_800_000_000 * SECOND_NS
+        clock_ns[0] += SECOND_NS
+        wall_ns[0] = 0  # back to 1970
+        house.sockets.run()
+        assert 8 * SECOND_NS + 2 + house.engine.wall_lead_ns == 0
+        wall_ns[0] = SECOND_NS
+        house.sockets.send_held()  # in which commands run, too
+        assert 8 * SECOND_NS + 2 + house.engine.wall_lead_ns == SECOND_NS
 
 
 def number_of(client: socket.socket) -> int:

@@ -28,7 +28,7 @@ cdef class Queue:
     # for, in words
     cdef public bint extensions          # commands that beanstalkd does not know are served
     cdef readonly int64_t started_at_ns  # engine clock
-    cdef public int64_t wall_lead_ns     # how far the wall clock is ahead of the engine's: for what clients are shown
+    cdef public int64_t wall_lead_ns     # how far the wall clock is ahead of the engine's; who runs the turns says it
     cdef readonly int64_t now_ns         # when the last command or tick was; 0: there was none
     cdef public bint draining            # puts are refused
     cdef public Py_ssize_t tubes_max     # tubes at which use and watch make no more

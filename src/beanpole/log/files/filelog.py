@@ -111,7 +111,6 @@ class FileLog(Log):
         self.compaction = Compaction(engine, self.records)
         self.engine = engine
         self.records.clock = self.clock()
-        engine.wall_lead_ns = self.records.clock[1]
         try:
             self.pool.recover()
             if recovered.open is None:
@@ -192,8 +191,7 @@ class FileLog(Log):
     def check_clock(self) -> None:
         """Write the time if somebody has set the wall clock since it was written, and ask again in a while."""
         if not self.ended:
-            self.engine.wall_lead_ns = lead_ns = self.clock()[1]
-            if abs(lead_ns - self.written_lead_ns) > CLOCK_SET_NS:
+            if abs(self.clock()[1] - self.written_lead_ns) > CLOCK_SET_NS:
                 self.append(with_time=self.records.used_bytes > SEGMENT_HEADER)  # a new header says the time itself
             self.runner.later(CLOCK_CHECK_MS / 1000, self.check_clock)
 

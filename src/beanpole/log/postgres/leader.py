@@ -202,7 +202,6 @@ class Leading(Log):
         replica.apply_to(row.place)
         self.tip = row
         self.clock_offset_ns = replica.lead(now_ns + offset_ns) - now_ns
-        replica.engine.wall_lead_ns = self.clocks()[1]
         records.open_segment(
             place.segment, records.accounts.segment_bytes, replica.segment_bytes[place.segment], records.salt
         )
@@ -268,7 +267,6 @@ class Leading(Log):
         if records.unwritten_bytes < limits.ROW_BYTES and self.successor is None:
             self.maintenance.move_some()
         records.clock = self.clocks()
-        self.replica.engine.wall_lead_ns = records.clock[1]
         records.turn(self.confirmed.segment, self.confirmed.row)
         data, index, ended = records.take_row(limits.ROW_BYTES)
         place, sizes = self.tip.next_place, self.replica.segment_bytes
