@@ -230,6 +230,7 @@ class Roles:
             clients.take(fd, is_unix)
         self.accept()
         self.loop.add_reader(clients.fileno(), clients.run)
+        clients.run_soon()  # what is due does not wait for a client
         self.host.ready()
 
     def accept(self) -> None:

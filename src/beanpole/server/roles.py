@@ -31,6 +31,7 @@ class AlwaysLeads:
             each.listen(limits.BACKLOG)
             self.clients.listen(each.fileno(), each.family == socket.AF_UNIX)
         self.loop.add_reader(self.clients.fileno(), self.clients.run)
+        self.clients.run_soon()  # what is due does not wait for a client
         if self.host.console is not None:
             self.host.console.serve_by(self.clients)
         self.host.ready()
