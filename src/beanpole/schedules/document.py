@@ -350,10 +350,10 @@ def decimal(value: int) -> bytes:
 
 
 LINES = {
-    "cron": text_line("cron", read_cron, "MINUTE HOUR DAY MONTH WEEKDAY", "at these minutes of these days"),
-    "every": duration_line("every_ns", SECOND_NS, NUMBER_MAX * SECOND_NS, "each S seconds, counted from start or 1970"),
-    "at": text_line("at", read_time, "TIME", "once"),
-    "zone": text_line("zone", read_zone, "NAME", "whose local time counts; UTC"),
+    "cron": text_line("cron", read_cron, "MINUTE HOUR DAY MONTH WEEKDAY", "as in a crontab: 30 2 * * *, or @daily"),
+    "every": duration_line("every_ns", SECOND_NS, NUMBER_MAX * SECOND_NS, "at this interval, from start or 1970 on"),
+    "at": text_line("at", read_time, "TIME", "once, at this time"),
+    "zone": text_line("zone", read_zone, "NAME", "the time zone whose local time counts, as Europe/Berlin; UTC"),
     "weeks": line("weeks", lambda words: number(only(words), 520), decimal, "N", "only each N-th week from start's on"),
     "except": line(
         "excepted",
@@ -362,22 +362,26 @@ LINES = {
         "DATE ...",
         "not on these local dates",
     ),
-    "start": text_line("start", read_time, "TIME", "not before"),
-    "end": text_line("end", read_time, "TIME", "not after"),
-    "spread": duration_line("spread_ns", 0, SPREAD_NS_MAX, "put later by a part of S seconds that the name decides"),
+    "start": text_line("start", read_time, "TIME", "not before this time"),
+    "end": text_line("end", read_time, "TIME", "not after this time"),
+    "spread": duration_line("spread_ns", 0, SPREAD_NS_MAX, "later by up to so long, always as much for the same name"),
     "overlap": choice_line(
-        "overlap", {b"skip": False, b"allow": True}, "whether while the last job is there none is put; skip"
+        "overlap", {b"skip": False, b"allow": True}, "skip a time, or allow it, while the last job is still there; skip"
     ),
-    "late": duration_line("late_ns", 0, NUMBER_MAX * SECOND_NS, "after so many seconds a time is missed; 60"),
+    "late": duration_line("late_ns", 0, NUMBER_MAX * SECOND_NS, "a time is missed when so long has passed; 60"),
     "misfire": choice_line(
-        "catch_up", {b"once": True, b"skip": False}, "whether the latest of the missed times is made up for; once"
+        "catch_up", {b"once": True, b"skip": False}, "make up once for times that were missed, or skip them; once"
     ),
     "tube": line("tube", read_tube, bytes, "TUBE", "where jobs are put; default"),
-    "pri": line("pri", read_pri, decimal, "N", "the priority of jobs; 65536"),
+    "pri": line("pri", read_pri, decimal, "N", "the priority of jobs, the smallest comes first; 65536"),
     "delay": duration_line("delay_ns", 0, NUMBER_MAX * SECOND_NS, "how long jobs are delayed"),
-    "ttr": line("ttr_s", lambda words: number(only(words)), decimal, "S", "how long a worker may take; 60"),
-    "expire": duration_line("expire_ns", 0, NUMBER_MAX * SECOND_NS, "a job that has waited S seconds is deleted"),
-    "key": line("key", read_key, bytes, "KEY", "while a job of the tube has this key, none is put"),
-    "until": choice_line("until_reserve", {b"delete": False, b"reserve": True}, "until when a job has its key; delete"),
+    "ttr": line("ttr_s", lambda words: number(only(words)), decimal, "S", "how long a worker has for a job; 60"),
+    "expire": duration_line("expire_ns", 0, NUMBER_MAX * SECOND_NS, "a job that has waited so long is deleted"),
+    "key": line("key", read_key, bytes, "KEY", "put nothing while a job of the tube has this key"),
+    "until": choice_line(
+        "until_reserve",
+        {b"delete": False, b"reserve": True},
+        "when the key is free again, when the job is deleted or first reserved; delete",
+    ),
 }
 """Every line, in the order in which they are written."""
