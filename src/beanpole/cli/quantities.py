@@ -1,6 +1,8 @@
-"""Options that are a time or a size, of every verb: `beanpole.quantities` says how people write them."""
+"""Options that are a time or a size, of every verb: `beanpole.quantities` says how people write durations and sizes."""
 
+import os
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import click
@@ -65,6 +67,56 @@ class Size(click.ParamType[int]):
         if self.maximum is not None and number > self.maximum:
             self.fail(f"{text!r} is more than {self.maximum} bytes", param, ctx)
         return number
+
+
+class Time(click.ParamType[str]):
+    """A time of RFC 3339; one without an offset is local, and whose local time counts is not known here."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from beanpole.schedules.document import read_time
+
+        try:
+            return read_time([str(value).encode()])
+        except ValueError as error:
+            self.fail(f"{value!r} is no time: {error}", param, ctx)
+
+
+class Zone(click.ParamType[str]):
+    """A time zone that this machine has data of."""
+
+    name = "zone"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from beanpole.schedules.zones import ZoneError, zone
+
+        try:
+            zone(str(value))
+        except ZoneError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
+
+
+TIME = Time()
+ZONE = Zone()
+
+
+def zone_of_machine() -> str:
+    """Return the time zone that programs of this machine are in; UTC if it doesn't say."""
+    from beanpole.schedules.zones import ZoneError, zone
+
+    named = Path("/etc/timezone")
+    for name in (
+        os.environ.get("TZ", "").removeprefix(":"),
+        str(Path("/etc/localtime").resolve()).rpartition("/zoneinfo/")[2],
+        named.read_text(errors="replace").strip() if named.is_file() else "",
+    ):
+        try:
+            return zone(name).key.replace("Etc/UTC", "UTC")
+        except ZoneError:
+            continue
+    return "UTC"
 
 
 def notes_of(command: click.Command) -> str:

@@ -1,4 +1,4 @@
-"""``beanpole export`` and ``beanpole import``: jobs as lines of JSON, and back.
+"""``beanpole export`` and ``beanpole import``: jobs as lines of JSON, and back; and crontabs as schedules.
 
 A line is an object: id, tube, state, pri, ttr, delay (what is left of it), and the body as ``body`` if it is UTF-8, or
 else as ``body_base64``. Import needs a body; it takes what a put would for the rest.
@@ -21,8 +21,9 @@ from beanpole.cli.common import TUBE, Number, Output, Server, body_fields, jobs_
 from beanpole.cli.errors import Failure, exit_code_of, explained, missing, note, reporting
 from beanpole.cli.list import listed, place_of
 from beanpole.cli.options import scan_options
+from beanpole.cli.quantities import ZONE, zone_of_machine
 from beanpole.cli.tube_verbs import Progress, enter, report_reserved
-from beanpole.client import JobInfo
+from beanpole.client import Client, JobInfo
 from beanpole.client import limits as client_limits
 from beanpole.client.extensions import RESTING, STATES
 from beanpole.errors import ArgumentError, DrainingError, ExitCode, OutOfMemoryError
@@ -163,8 +164,14 @@ def report_exported(tube: str, count: int) -> None:
 
 
 @verb("import")
-@click.argument("tube", type=TUBE)
+@click.argument("tube", type=TUBE, required=False)
 @click.argument("file", type=click.File("rb"), default="-")
+@click.option(
+    "--crontab",
+    type=click.File(encoding="utf-8", errors="surrogateescape"),
+    help="Write the schedules of this crontab for review; nothing is put, and no server is asked.",
+)
+@click.option("--zone", type=ZONE, help="Whose time the crontab means.  [default: that of this machine]")
 @click.option("--ready", is_flag=True, help="Make them ready, also those that were delayed or buried.")
 @click.option(
     "--skip",
@@ -173,7 +180,17 @@ def report_exported(tube: str, count: int) -> None:
     show_default=True,
     help="Lines to skip at the beginning.",
 )
-def import_(server: Server, out: Output, *, tube: str, file: IO[bytes], ready: bool, skip: int) -> ExitCode:
+def import_(
+    server: Server,
+    out: Output,
+    *,
+    tube: str | None,
+    file: IO[bytes],
+    crontab: IO[str] | None,
+    zone: str | None,
+    ready: bool,
+    skip: int,
+) -> ExitCode:
     """Put the jobs of FILE (or standard input) into TUBE: lines of JSON, as export writes them.
 
     Body, priority and time to run are kept. A delayed job is delayed by the rest of its delay, a buried one is buried,
@@ -183,8 +200,23 @@ def import_(server: Server, out: Output, *, tube: str, file: IO[bytes], ready: b
     A line that is not a job, or that the server refuses, is reported and skipped: exit code 1. If the import is
     interrupted, it says how to continue; up to 1000 jobs may then be put a second time, and one that was not buried yet
     is ready after a minute.
+
+    With --crontab, write a file for "beanpole schedule apply": each line of the crontab is a schedule, whose jobs have
+    the command as their body and go into TUBE, or else the tube cron. What can't be carried over is a comment with the
+    reason: exit code 1.
     """
-    client, done, refused, first, unsure = server.client(), 0, 0, skip + 1, 0
+    if crontab is not None:
+        return convert_crontab(out, crontab, tube or "cron", zone or zone_of_machine())
+    if tube is None:
+        raise click.UsageError("Missing argument 'TUBE'.")
+    if zone is not None:
+        raise click.UsageError("--zone is about a --crontab")
+    return import_jobs(server.client(), out, tube, file, ready=ready, skip=skip)
+
+
+def import_jobs(client: Client[bytes], out: Output, tube: str, file: IO[bytes], *, ready: bool, skip: int) -> ExitCode:
+    """Put the jobs of a file into a tube, and say what could not be put."""
+    done, refused, first, unsure = 0, 0, skip + 1, 0
     numbered = enumerate(file, 1)
     for _ in islice(numbered, skip):
         pass
@@ -218,6 +250,19 @@ def import_(server: Server, out: Output, *, tube: str, file: IO[bytes], ready: b
             refused += len(bad)
             advance(sum(len(line) for _, line in piece))
     out.record({"tube": tube, "imported": done, "refused": refused}, f"{jobs_text(done)} imported into {tube}")
+    return ExitCode.FAILED if refused else ExitCode.OK
+
+
+def convert_crontab(out: Output, file: IO[str], tube: str, zone: str) -> ExitCode:
+    """Write a crontab as a file of schedules."""
+    from beanpole.schedules.crontab import convert
+
+    path = Path(file.name)
+    has_users = path == Path("/etc/crontab") or path.parent == Path("/etc/cron.d")
+    lines, refused = convert(file.read(), zone=zone, tube=tube, has_users=has_users)
+    out.line("\n".join([f"# Times are those of {zone}.", "", *lines]).rstrip())
+    if refused:
+        note(f"{refused} of its lines can't be carried over in full: the comments say why")
     return ExitCode.FAILED if refused else ExitCode.OK
 
 
