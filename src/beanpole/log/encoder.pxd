@@ -31,9 +31,12 @@ cdef class Encoder(Records):
     cdef readonly uint64_t record_count  # records of jobs and tubes ever written by this process
 
     cdef unsigned char *begin(self, Py_ssize_t size) except NULL
+    cdef unsigned char *begin_alive(self, Py_ssize_t size) except NULL
     cdef unsigned char *grow(self, Py_ssize_t size) except NULL
     cdef int finish(self, unsigned char *at, Py_ssize_t size) except -1
+    cdef int finish_job(self, unsigned char *at, Py_ssize_t size, Job job) except -1
     cdef unsigned char *job(self, unsigned char *at, Job job) noexcept
+    cdef void whole(self, unsigned char *at, Job job) noexcept
     cdef int pause(self, bytes name, uint32_t pause_s, int64_t until_ns, bytes tags) except -1
     cpdef int begin_segment(self, Py_ssize_t size) except -1
     cpdef int end_segment(self) except -1

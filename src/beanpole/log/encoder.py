@@ -73,22 +73,17 @@ class Encoder(Records):
     def job_put(self, job):
         """Write a job with its tube and body; compaction writes one again to move it."""
         size: cython.Py_ssize_t = whole_bytes(job)
-        name_bytes: cython.Py_ssize_t = len(job.tube.name)
-        if self.left_for_jobs() < size:
-            self.begin_segment(size)
-        at: cython.p_uchar = self.begin(size)
-        start: cython.p_uchar = at
+        at: cython.p_uchar = self.begin_alive(size)
         at[FRAME] = Kind.WHOLE
-        at = self.job(at + FRAME + 1, job)
-        at[0] = cython.cast(uint8_t, name_bytes)
-        put_u16(at + 1, job.tag_bytes)
-        memcpy(at + 3, cython.cast(cython.p_const_char, job.tube.name), name_bytes)
-        memcpy(at + 3 + name_bytes, job.body + job.body_bytes + 2, job.tag_bytes)
-        memcpy(at + 3 + name_bytes + job.tag_bytes, job.body, job.body_bytes)
-        self.finish(start, size)
+        self.whole(at + FRAME + 1, job)
+        return self.finish_job(at, size, job)
+
+    def finish_job(self, at, size, job):
+        """Close a record of `size` bytes in which a job is whole, and book the job."""
+        self.finish(at, size)
         self.deletes_bytes += DELETED_RECORD
         self.next_job_id = max(self.next_job_id, job.id + 1)
-        return self.accounts.count_job(job, self.segment, size)
+        return self.accounts.count_job(job, self.segment, whole_bytes(job))
 
     def job_changed(self, job):
         size: cython.Py_ssize_t = CHANGED_RECORD + job.tag_bytes
@@ -249,6 +244,16 @@ class Encoder(Records):
         at[0] = State.READY if job.state == State.RESERVED else job.state
         return at + 1
 
+    def whole(self, at, job):
+        """Write a job with its tube, tags and body."""
+        name_bytes: cython.Py_ssize_t = len(job.tube.name)
+        at = self.job(at, job)
+        at[0] = cython.cast(uint8_t, name_bytes)
+        put_u16(at + 1, job.tag_bytes)
+        memcpy(at + 3, cython.cast(cython.p_const_char, job.tube.name), name_bytes)
+        memcpy(at + 3 + name_bytes, job.body + job.body_bytes + 2, job.tag_bytes)
+        memcpy(at + 3 + name_bytes + job.tag_bytes, job.body, job.body_bytes)
+
     # --- the buffer ---------------------------------------------------------------------------------------------------
 
     def begin(self, size):
@@ -256,6 +261,12 @@ class Encoder(Records):
         if self.used_bytes + size + CLOSING_BYTES > self.segment_bytes:
             self.begin_segment(size)
         return self.grow(size)
+
+    def begin_alive(self, size):
+        """Return where a record of `size` bytes goes that compaction must move: it leaves room for every job's delete."""
+        if self.left_for_jobs() < size:
+            self.begin_segment(size)
+        return self.begin(size)
 
     def grow(self, size):
         """Return the end of the buffer, with space for `size` bytes."""

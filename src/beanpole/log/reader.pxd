@@ -35,6 +35,7 @@ cdef struct Record:
 cdef int fixed_bytes(int kind, int version) noexcept
 cdef Verdict read_record(const unsigned char *at, Py_ssize_t left, uint32_t salt, int version, Record *record) noexcept
 cdef Verdict parse(const unsigned char *at, int version, Record *record) noexcept
+cdef Verdict parse_whole(const unsigned char *at, Py_ssize_t size, int version, Record *record) noexcept
 cdef Verdict parse_job(const unsigned char *at, Record *record) noexcept
 cdef Verdict parse_tags(Record *record) noexcept
 cdef object problem_of(Verdict verdict, Record *record)

@@ -137,13 +137,7 @@ def parse(at, version, record):
     if rest < 0:
         return Verdict.SENSELESS
     if kind == Kind.WHOLE:
-        record.name_bytes = at[FRAME + 1 + JOB_NUMBERS]
-        record.tag_bytes = get_u16(at + FRAME + 2 + JOB_NUMBERS) if version > 2 else 0
-        record.name = at + size
-        record.tags = record.name + record.name_bytes
-        record.body = record.tags + record.tag_bytes
-        record.body_bytes = rest - record.name_bytes - record.tag_bytes
-        return parse_job(at + FRAME + 1, record) if record.body_bytes >= 0 else Verdict.SENSELESS
+        return parse_whole(at + FRAME + 1, record.size - FRAME - 1, version, record)
     if kind == Kind.CHANGED:
         record.tags = at + size
         record.tag_bytes = rest
@@ -170,6 +164,18 @@ def parse(at, version, record):
             record.attempt = get_u32(at + FRAME + 9)
             record.job.reserve_count = get_u32(at + FRAME + 13)
     return Verdict.SENSELESS if rest and not has_rest[kind] else Verdict.GOOD
+
+
+def parse_whole(at, size, version, record):
+    """Read a job with its tube, tags and body, in `size` bytes: its numbers and the lengths at least."""
+    fixed: cython.Py_ssize_t = fixed_bytes(Kind.WHOLE, version) - FRAME - 1
+    record.name_bytes = at[JOB_NUMBERS]
+    record.tag_bytes = get_u16(at + JOB_NUMBERS + 1) if version > 2 else 0
+    record.name = at + fixed
+    record.tags = record.name + record.name_bytes
+    record.body = record.tags + record.tag_bytes
+    record.body_bytes = size - fixed - record.name_bytes - record.tag_bytes
+    return parse_job(at, record) if record.body_bytes >= 0 else Verdict.SENSELESS
 
 
 def parse_job(at, record):
