@@ -103,6 +103,12 @@ def count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
+def kept(found: "Report") -> str:
+    """Return how many jobs a log holds, and how many schedules if there is one."""
+    jobs = count(found["jobs"], "job")
+    return f"{jobs} and {count(found['schedules'], 'schedule')}" if found["schedules"] else jobs
+
+
 # --- check ------------------------------------------------------------------------------------------------------------
 
 
@@ -130,7 +136,7 @@ def lines_of_check(directory: Path, found: "Report") -> Iterator[str]:
         yield f"The server would refuse to start: {found['reason']}."
         yield f"See what can be kept: beanpole wal salvage --dry-run {directory}"
         return
-    jobs = count(found["jobs"], "job")
+    jobs = kept(found)
     if found["damaged"]:
         yield f"The server would start, with {jobs}."
     elif found["start"] == "repairs":
@@ -145,7 +151,7 @@ def lines_of_check(directory: Path, found: "Report") -> Iterator[str]:
 
 
 @verb()
-@click.option("--bodies", is_flag=True, help="Show the bodies of jobs.")
+@click.option("--bodies", is_flag=True, help="Show the bodies of jobs, and the documents of schedules.")
 @click.option("--job", type=click.IntRange(0), metavar="ID", help="Only records of this job.")
 @click.option("--tube", metavar="NAME", help="Only records of this tube and of jobs that are known to be in it.")
 def dump(directory: Path, *, as_json: bool, bodies: bool, job: int | None, tube: str | None) -> ExitCode:
@@ -184,8 +190,8 @@ def text_of(record: "Report") -> str:
             if value:
                 seconds, rest_ns = divmod(value, 1_000_000_000)
                 parts.append(f"{name[:-3]}={second_text(seconds)}.{rest_ns:09}Z")
-        elif name == "body":
-            parts.append(f"body={value!r}")
+        elif name in {"body", "document"}:
+            parts.append(f"{name}={value!r}")
         elif name == "rules":
             parts.append(f"rules={'; '.join(value.splitlines())}")
         elif value or name != "bury_order":
@@ -244,6 +250,8 @@ def lines_of_stat(found: "Report") -> Iterator[str]:
     place = f"segment {found['durable_segment']}, byte {found['durable_bytes']}"
     yield f"Durable, when the last turn was written: {place}"
     yield f"Next job id: {found['next_job_id']}"
+    if found["schedules"]:
+        yield f"Schedules: {count(found['schedules'])}"
     yield from lines_of_problems(found)
 
 
@@ -288,8 +296,10 @@ def lines_of_salvage(directory: Path, found: "Report") -> Iterator[str]:
         yield f"{each['file']} at byte {each['offset']}: {each['what']}{lost}"
     for id in found["lost_jobs"]:
         yield f"Job {id} is lost: only changes of it are left."
-    are = "would be" if found["dry_run"] else "is" if found["jobs"] == 1 else "are"
-    yield f"{count(found['jobs'], 'job')} {are} kept."
+    for name in found["lost_schedules"]:
+        yield f"Schedule {visible(name, kept='')} is lost: only fires of it are left."
+    are = "would be" if found["dry_run"] else "is" if found["jobs"] == 1 and not found["schedules"] else "are"
+    yield f"{kept(found)} {are} kept."
     if found["lost_bytes"]:
         yield "Jobs put in a lost range are lost; jobs deleted in one are back; other jobs may lack their last changes."
     if found["done"]:

@@ -1,9 +1,10 @@
 # The header of restore.py.
 cimport cython
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from beanpole.engine.engine cimport Engine
 from beanpole.engine.state.job cimport Job, JobNumbers
+from beanpole.engine.state.schedule cimport Schedule, ScheduleState
 from beanpole.engine.state.tube cimport Tube
 
 @cython.final
@@ -23,6 +24,10 @@ cdef class Restore:
     cdef int tube(self, bytes name, uint32_t pause_s, int64_t until_ns, bytes tags, uint64_t segment) except -1
     cdef int set_tube(self, Tube tube, uint32_t pause_s, int64_t until_ns, bytes tags, uint64_t segment) except -1
     cpdef int rules(self, int64_t set_at_ns, bytes text, uint64_t segment) except -1
+    cdef int schedule(self, bytes name, bytes text, ScheduleState *state, int64_t set_at_ns, uint8_t level,
+                      uint64_t segment) except -1
+    cdef bint fired(self, bytes name, ScheduleState *state) except -1
+    cdef int set_state(self, Schedule schedule, ScheduleState *state) except -1
     cdef int place(self, Job job, JobNumbers *numbers) except -1
     cdef int take_out(self, Job job) except -1
     cdef int drop_tube(self, Tube tube) except -1

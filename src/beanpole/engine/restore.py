@@ -21,6 +21,7 @@ from cython.cimports.beanpole.engine.policies.attempts import defer, has_count, 
 from cython.cimports.beanpole.engine.policies.throttle import replace_rules
 from cython.cimports.beanpole.engine.policies.uniqueness import forget_key
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of, new_job, set_tags
+from cython.cimports.beanpole.engine.state.schedule import Schedule, ScheduleTable
 from cython.cimports.beanpole.engine.state.tags import put_attempt, read_flags
 from cython.cimports.beanpole.engine.state.tube import RuleSet, Tube
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
@@ -165,6 +166,31 @@ class Restore:
             engine.records.rules_restored(rules)
         return 0
 
+    def schedule(self, name, text, state, set_at_ns, level, segment):
+        """Make a schedule, or replace its document and state; without a document it is dropped."""
+        engine: Engine = self.engine
+        old: Schedule = None if engine.schedules is None else engine.schedules.named(name)
+        if old is not None:
+            engine.records.schedule_dropped(old)
+        if not text:
+            return 0 if old is None else engine.schedules.drop(old)
+        schedule: Schedule = engine.schedule_table().add(name, text, set_at_ns, level)
+        schedule.segment = segment
+        engine.records.schedule_restored(schedule)
+        return self.set_state(schedule, state)
+
+    def fired(self, name, state):
+        """Give a schedule another state; False: it is not there."""
+        schedule: Schedule = None if self.engine.schedules is None else self.engine.schedules.named(name)
+        return schedule is not None and self.set_state(schedule, state) == 0
+
+    def set_state(self, schedule, state):
+        """Give a schedule a state, and let it wait as that says."""
+        table: ScheduleTable = self.engine.schedules
+        table.pause(schedule, state.paused)
+        schedule.state = state[0]
+        return table.place(schedule)
+
     def place(self, job, numbers):
         """Give a job its numbers and put it into its state."""
         engine: Engine = self.engine
@@ -267,4 +293,8 @@ class Restore:
             job: Job = self.engine.jobs.find(id)
             if job.state != State.BURIED:
                 defer(self.engine, now_ns, job)  # whoever had it is gone: the first tick lets the attempt fail
+        table: ScheduleTable = self.engine.schedules
+        if table is not None and table.names:
+            table.computed = b""  # new zone data may say other times than those that lie ahead
+            self.engine.schedules_at_ns = now_ns
         return {name for name, (_, until_ns, _) in self.pauses.items() if until_ns > now_ns}

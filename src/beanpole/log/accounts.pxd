@@ -3,6 +3,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 from beanpole.engine.state.job cimport Job
+from beanpole.engine.state.schedule cimport Schedule
 from beanpole.engine.state.tube cimport RuleSet, Tube
 from beanpole.log.format cimport CLOSING_BYTES, DELETED_RECORD, SEGMENT_HEADER, TURN_RECORD
 
@@ -13,10 +14,10 @@ cdef enum:
 
 @cython.final
 cdef class Accounts:
-    cdef int64_t *live                   # bytes of live jobs, pauses and rules by segment, from first_segment on
+    cdef int64_t *live                   # bytes of live jobs, pauses, rules and schedules by segment, from first_segment on
     cdef Py_ssize_t live_capacity
     cdef readonly uint64_t first_segment # the oldest segment; 0: there is none
-    cdef readonly int64_t live_bytes     # bytes of the records of all live jobs, pauses and rules
+    cdef readonly int64_t live_bytes     # bytes of the records of all live jobs, pauses, rules and schedules
     cdef readonly int64_t live_count     # live jobs
     cdef readonly int64_t largest_bytes  # the largest record of a job since there was no live job
 
@@ -35,6 +36,8 @@ cdef class Accounts:
     cdef int drop_tube(self, Tube tube) except -1
     cdef int count_rules(self, RuleSet rules) except -1
     cdef int drop_rules(self, RuleSet rules) except -1
+    cdef int count_schedule(self, Schedule schedule) except -1
+    cdef int drop_schedule(self, Schedule schedule) except -1
     cdef int count_bytes(self, uint64_t segment, int64_t size) except -1
     cdef int drop_bytes(self, uint64_t segment, int64_t size) except -1
     cpdef int count_live(self, uint64_t segment, int64_t size) except -1

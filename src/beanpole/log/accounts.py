@@ -23,7 +23,7 @@ from bisect import insort
 
 import cython
 from cython.cimports.beanpole.engine.state.records import Room
-from cython.cimports.beanpole.log.format import DELETED_RECORD, pause_bytes, rules_bytes
+from cython.cimports.beanpole.log.format import DELETED_RECORD, pause_bytes, rules_bytes, schedule_bytes
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.libc.string import memmove, memset
@@ -103,6 +103,18 @@ class Accounts:
         if rules.segment:
             self.drop_bytes(rules.segment, rules_bytes(rules))
             rules.segment = 0
+        return 0
+
+    def count_schedule(self, schedule):
+        """Book the record of a schedule's document in the segment that it says."""
+        schedule.record_bytes = schedule_bytes(schedule)
+        return self.count_bytes(schedule.segment, schedule.record_bytes)
+
+    def drop_schedule(self, schedule):
+        """Book that this record is gone, if there is one; the schedule may have another document by now."""
+        if schedule.record_bytes:
+            self.drop_bytes(schedule.segment, schedule.record_bytes)
+            schedule.segment = schedule.record_bytes = 0
         return 0
 
     def count_bytes(self, segment, size):

@@ -17,6 +17,7 @@ from collections.abc import Callable
 import cython
 from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.state.job import Job
+from cython.cimports.beanpole.engine.state.schedule import Schedule
 from cython.cimports.beanpole.engine.state.tube import RuleSet, Tube
 from cython.cimports.beanpole.log.encoder import Encoder
 from cython.cimports.beanpole.log.format import (
@@ -43,6 +44,9 @@ COMPACTION_BYTES_PER_BYTE = 4
 
 PASSED_COST = cython.declare(int64_t, 16)
 """What it counts in bytes to look at what is not in the segment any more."""
+
+SCHEDULES_AT_ONCE = cython.declare(cython.Py_ssize_t, 1_000)
+"""Schedules that are looked at in one go, for which segment holds them."""
 
 CHUNK_BYTES = cython.declare(cython.Py_ssize_t, 1_048_576)
 """Bytes of jobs that are written at once when a whole engine is."""
@@ -91,7 +95,7 @@ class Compaction:
         return dead > self.left_dead_bytes + accounts.segment_bytes // 4
 
     def begin(self, segment: uint64_t) -> bool:
-        """Begin to empty a segment; whether the ids of the jobs in it are needed for that (:meth:`set_ids`)."""
+        """Begin to empty a segment; whether the ids of what is in it are needed for that (:meth:`set_ids`)."""
         self.segment = segment
         self.emptied = False
         self.items = None
@@ -107,11 +111,14 @@ class Compaction:
 
     @property
     def needs_ids(self) -> bool:
-        """Whether it can't go on without the ids of the jobs in the segment (:meth:`set_ids`)."""
+        """Whether it can't go on without the ids of what is in the segment (:meth:`set_ids`)."""
         return self.segment != 0 and self.items is None
 
-    def set_ids(self, ids: list[int], *, complete: bool = True) -> None:
-        """Set the ids of the jobs that the segment holds whole; if they may not be complete it asks for them again."""
+    def set_ids(self, ids: list[int | bytes], *, complete: bool = True) -> None:
+        """Set the ids of the jobs that the segment holds whole, and the names of schedules that it holds.
+
+        If they may not be complete it asks for them again.
+        """
         self.complete = complete
         self.at = 0
         self.items = [*ids, *paused_in(self.engine, self.segment), *rules_in(self.engine, self.segment)]
@@ -134,7 +141,7 @@ class Compaction:
         began_at: cython.Py_ssize_t = self.at
         while self.at < len(self.items) and (budget > 0 or at_once):
             item = self.items[self.at]
-            found = self.engine.jobs.find(item) if isinstance(item, int) else item
+            found = self.found(item)
             size: int64_t = self.size_in_segment(found)
             if size:
                 if not at_once and not self.has_room(size):
@@ -152,23 +159,36 @@ class Compaction:
             self.moved_index = self.records.index
         return self.emptied or self.at > began_at
 
+    def found(self, item):
+        """Return the job or the schedule of an id, which may be gone by now, or what is there itself."""
+        if isinstance(item, int):
+            return self.engine.jobs.find(item)
+        if isinstance(item, bytes):
+            return None if self.engine.schedules is None else self.engine.schedules.named(item)
+        return item
+
     def size_in_segment(self, item):
-        """Return the bytes of the record of a job, a tube or rules; 0: it is not in the segment any more."""
+        """Return the bytes of the record of a job, a schedule, a tube or rules; 0: it is in the segment no more."""
         if isinstance(item, Job):
             job: Job = item
             return whole_bytes(job) if job.segment == self.segment else 0
+        if isinstance(item, Schedule):
+            schedule: Schedule = item
+            return schedule.record_bytes if schedule.segment == self.segment else 0
         if isinstance(item, Tube):
             tube: Tube = item
             return pause_bytes(tube) if tube.segment == self.segment else 0
         if isinstance(item, RuleSet):
             rules: RuleSet = item
             return rules_bytes(rules) if rules.segment == self.segment else 0
-        return 0  # None: the job is gone
+        return 0  # None: the job or the schedule is gone
 
     def write(self, item):
-        """Write the record of a job, a tube or rules again."""
+        """Write the record of a job, a schedule, a tube or rules again."""
         if isinstance(item, Job):
             self.records.job_put(item)
+        elif isinstance(item, Schedule):
+            self.records.schedule_changed(item)
         elif isinstance(item, Tube):
             self.records.tube_changed(item)
         else:
@@ -190,7 +210,7 @@ class Compaction:
 
 
 def write_all(engine: Engine, records: Encoder, flush: Callable[[], None]) -> None:
-    """Write every job, pause and rule of an engine; `flush` is called whenever there is much to write to files.
+    """Write all rules, schedules, jobs and pauses of an engine; `flush` is called whenever there is much to write.
 
     They are new to the accounts of these records, wherever the engine's own have them.
     """
@@ -199,6 +219,13 @@ def write_all(engine: Engine, records: Encoder, flush: Callable[[], None]) -> No
     for rules in [] if engine.rules is None else engine.rules.all():
         rules.segment = 0
         records.rules_changed(rules)
+    schedule: Schedule
+    for name in [] if engine.schedules is None else engine.schedules.names:
+        schedule = engine.schedules.named(name)
+        schedule.segment = schedule.record_bytes = 0
+        records.schedule_changed(schedule)
+        if records.unwritten_bytes >= CHUNK_BYTES:
+            flush()
     for id in sorted([each.id for each in engine.jobs.jobs()]):
         job = engine.jobs.find(id)
         job.segment = 0
@@ -214,6 +241,21 @@ def rules_in(engine: Engine, segment: uint64_t) -> list[RuleSet]:
     """Return the rules whose records stand in `segment`."""
     rules: RuleSet
     return [] if engine.rules is None else [rules for rules in engine.rules.all() if rules.segment == segment]
+
+
+def schedules_in(engine: Engine, segment: uint64_t, after: bytes) -> tuple[list[bytes], bytes]:
+    """Return the names of schedules whose records stand in `segment`, of some behind a name, and the last of these.
+
+    Empty: there is none behind.
+    """
+    schedule: Schedule
+    found: list = []
+    names: list = [] if engine.schedules is None else engine.schedules.names_after(after, SCHEDULES_AT_ONCE)
+    for name in names:
+        schedule = engine.schedules.named(name)
+        if schedule.segment == segment:
+            found.append(name)
+    return found, names[-1] if names else b""
 
 
 def paused_in(engine: Engine, segment: uint64_t) -> list[Tube]:

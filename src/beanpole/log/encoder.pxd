@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from beanpole.engine.state.job cimport Job
 from beanpole.engine.state.records cimport Records
+from beanpole.engine.state.schedule cimport Schedule, ScheduleState
 from beanpole.engine.state.tube cimport Tube
 from beanpole.log.accounts cimport Accounts
 from beanpole.protocol.buffer cimport Buffer
@@ -37,6 +38,7 @@ cdef class Encoder(Records):
     cdef int finish_job(self, unsigned char *at, Py_ssize_t size, Job job) except -1
     cdef unsigned char *job(self, unsigned char *at, Job job) noexcept
     cdef void whole(self, unsigned char *at, Job job) noexcept
+    cdef int schedule(self, Schedule schedule, bytes text) except -1
     cdef int pause(self, bytes name, uint32_t pause_s, int64_t until_ns, bytes tags) except -1
     cpdef int begin_segment(self, Py_ssize_t size) except -1
     cpdef int end_segment(self) except -1

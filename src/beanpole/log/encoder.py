@@ -14,6 +14,7 @@ from typing import Any
 import cython
 from cython.cimports.beanpole.engine.state.job import State, deadline_of
 from cython.cimports.beanpole.engine.state.records import Records, Room
+from cython.cimports.beanpole.engine.state.schedule import ScheduleState
 from cython.cimports.beanpole.engine.state.tags import attempt_of
 from cython.cimports.beanpole.log.accounts import LARGE_OVERHEAD, Accounts
 from cython.cimports.beanpole.log.endian import get_u32, put_u16, put_u32, put_u64
@@ -23,9 +24,12 @@ from cython.cimports.beanpole.log.format import (
     CLOSING_BYTES,
     DELETED_RECORD,
     END_RECORD,
+    FIRED_FIXED,
     FRAME,
     RESERVED_RECORD,
+    SCHEDULE_FIXED,
     SEGMENT_HEADER,
+    STATE_BYTES,
     TUBE_FIXED,
     TURN_RECORD,
     WHOLE_FIXED,
@@ -49,6 +53,20 @@ KEPT_BYTES = cython.declare(int64_t, limits.SEGMENT_OVERHEAD_BYTES - SEGMENT_HEA
 """Bytes of a segment that no job takes: so its jobs are never more than `Accounts.whole_bytes`."""
 
 KEPT_CAPACITY = cython.declare(cython.Py_ssize_t, 4_194_304)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def put_state(at: cython.p_uchar, state: cython.pointer(ScheduleState)) -> cython.void:
+    """Write a schedule's state."""
+    at = put_u64(at, state.next_ns)
+    at = put_u64(at, state.due_ns)
+    at = put_u64(at, state.last_ns)
+    at = put_u64(at, state.fires)
+    at = put_u64(at, state.skips)
+    at = put_u64(at, state.misses)
+    at = put_u64(at, state.job)
+    at[0] = state.paused
 
 
 @cython.cclass
@@ -167,6 +185,55 @@ class Encoder(Records):
     def rules_restored(self, rules):
         return self.accounts.count_rules(rules)
 
+    def schedule_changed(self, schedule):
+        self.schedule_dropped(schedule)
+        self.schedule(schedule, schedule.text)
+        schedule.segment = self.segment
+        return self.schedule_restored(schedule)
+
+    def schedule_deleted(self, schedule):
+        self.schedule_dropped(schedule)
+        return self.schedule(schedule, b"")
+
+    def schedule_fired(self, schedule, job):
+        name_bytes: cython.Py_ssize_t = len(schedule.name)
+        size: cython.Py_ssize_t = FIRED_FIXED + name_bytes
+        at: cython.p_uchar
+        if job is None:
+            at = self.begin(size)
+        else:
+            size += whole_bytes(job) - FRAME - 1
+            at = self.begin_alive(size)
+        at[FRAME] = Kind.FIRED
+        put_state(at + FRAME + 1, cython.address(schedule.state))
+        at[FIRED_FIXED - 1] = cython.cast(uint8_t, name_bytes)
+        memcpy(at + FIRED_FIXED, cython.cast(cython.p_const_char, schedule.name), name_bytes)
+        if job is None:
+            return self.finish(at, size)
+        self.whole(at + FIRED_FIXED + name_bytes, job)
+        return self.finish_job(at, size, job)
+
+    def schedule_dropped(self, schedule):
+        return self.accounts.drop_schedule(schedule)
+
+    def schedule_restored(self, schedule):
+        return self.accounts.count_schedule(schedule)
+
+    def schedule(self, schedule, text):
+        """Write a schedule's record with a document, or with none."""
+        name_bytes: cython.Py_ssize_t = len(schedule.name)
+        text_bytes: cython.Py_ssize_t = len(text)
+        size: cython.Py_ssize_t = SCHEDULE_FIXED + name_bytes + text_bytes
+        at: cython.p_uchar = self.begin_alive(size) if text_bytes else self.begin(size)
+        at[FRAME] = Kind.SCHEDULE
+        put_state(at + FRAME + 1, cython.address(schedule.state))
+        put_u64(at + FRAME + 1 + STATE_BYTES, schedule.set_at_ns)
+        at[SCHEDULE_FIXED - 2] = schedule.level
+        at[SCHEDULE_FIXED - 1] = cython.cast(uint8_t, name_bytes)
+        memcpy(at + SCHEDULE_FIXED, cython.cast(cython.p_const_char, schedule.name), name_bytes)
+        memcpy(at + SCHEDULE_FIXED + name_bytes, cython.cast(cython.p_const_char, text), text_bytes)
+        return self.finish(at, size)
+
     def unpaused(self, name: bytes) -> bool:
         """Write that a tube has no pause; later (False), if there is no room: that must not stop a tube's end."""
         self.stale_pauses.add(name)
@@ -263,7 +330,7 @@ class Encoder(Records):
         return self.grow(size)
 
     def begin_alive(self, size):
-        """Return where a record of `size` bytes goes that compaction must move: it leaves room for every job's delete."""
+        """Return where a record of `size` bytes goes that compaction moves; every job's delete has room behind it."""
         if self.left_for_jobs() < size:
             self.begin_segment(size)
         return self.begin(size)

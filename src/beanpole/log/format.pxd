@@ -2,6 +2,7 @@
 from libc.stdint cimport int64_t, uint32_t
 
 from beanpole.engine.state.job cimport Job, JobNumbers
+from beanpole.engine.state.schedule cimport Schedule
 from beanpole.engine.state.tube cimport RuleSet, Tube
 
 cpdef enum Kind:
@@ -13,6 +14,8 @@ cpdef enum Kind:
     TURN = 5                             # the end of what one turn wrote
     END = 6                              # the segment is complete
     RULES = 8                            # the rules of tubes
+    SCHEDULE = 9                         # a schedule with its document; without one it is dropped
+    FIRED = 10                           # what a schedule's state is now, and the job that it has put, if it has
     # From 128 on: a program that doesn't know the kind passes over the record.
     FIRST = 129                          # the oldest segment that is still needed
     NEXT = 130                           # behind END: the next segment has begun
@@ -41,9 +44,13 @@ cpdef enum:
     RESERVED_RECORD = 29                 # FRAME, kind, id, until, how often it was reserved
     ATTEMPT_RECORD = 25                  # FRAME, kind, id, which attempt it is, how often it was reserved
     RULES_FIXED = 17                     # FRAME, kind, when they were set; the pattern follows, LF and the rules
+    STATE_BYTES = 57                     # a schedule's state
+    SCHEDULE_FIXED = 76                  # FRAME, kind, state, when it was set, level, length of the name; name and document
+    FIRED_FIXED = 67                     # FRAME, kind, state, length of the name; the name follows, and a job as in WHOLE
     TAG_FIXED = 3                        # a tag's number and length; its bytes follow
 
 cdef int64_t whole_bytes(Job job) noexcept
 cdef int64_t pause_bytes(Tube tube) noexcept
 cdef int64_t rules_bytes(RuleSet rules) noexcept
+cdef int64_t schedule_bytes(Schedule schedule) noexcept
 cdef uint32_t record_crc(const unsigned char *at, Py_ssize_t size, uint32_t salt) noexcept

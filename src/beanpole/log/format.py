@@ -9,7 +9,13 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 import cython
-from cython.cimports.beanpole.engine.state.tags import ATTEMPT_BYTES, DEATH_FIXED, EXPIRY_BYTES, Tag
+from cython.cimports.beanpole.engine.state.tags import (
+    ATTEMPT_BYTES,
+    DEATH_FIXED,
+    EXPIRY_BYTES,
+    SCHEDULED_FIXED,
+    Tag,
+)
 from cython.cimports.beanpole.log.crc32c import crc32c, extend
 from cython.cimports.beanpole.log.endian import put_u32, put_u64
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
@@ -53,12 +59,17 @@ class Fields(NamedTuple):
         return self.layout.pack(*values[:count]) + b"".join(values[count:])
 
 
+STATE = ("next_ns", "due_ns", "last_ns", "fires", "skips", "misses", "last_job", "paused")
+"""A schedule's state, as two kinds of records say it."""
+
 FIELDS = {
     Kind.DELETED: Fields(Struct("<Q"), ("job",)),
     Kind.TUBE: Fields(Struct("<Iqx"), ("pause_s", "paused_until_ns")),
     Kind.TURN: Fields(Struct("<qqQQ4x"), ("time_ns", "clock_lead_ns", "durable_segment", "durable_bytes")),
     Kind.END: Fields(Struct("<Q"), ("next_job_id",), restore="reach_job_id"),
     Kind.RULES: Fields(Struct("<q"), ("set_at_ns",), "rules"),
+    Kind.SCHEDULE: Fields(Struct("<3q4QBqBx"), (*STATE, "set_at_ns", "level")),
+    Kind.FIRED: Fields(Struct("<3q4QBx"), STATE),
     Kind.FIRST: Fields(Struct("<Q"), ("segment_number",)),
     Kind.NEXT: Fields(Struct("<Q"), ("segment_number",)),
     Kind.RESERVED: Fields(Struct("<QqI"), ("job", "until_ns", "reserve_count")),
@@ -72,6 +83,7 @@ TAG_SIZES = {
     Tag.ATTEMPTS: (ATTEMPT_BYTES, ATTEMPT_BYTES),
     Tag.DEATH: (DEATH_FIXED + 1, DEATH_FIXED + TUBE_NAME_BYTES_MAX),
     Tag.FAILURE_TEXT: (1, TEXT_BYTES_MAX),
+    Tag.SCHEDULED: (SCHEDULED_FIXED + 1, SCHEDULED_FIXED + TUBE_NAME_BYTES_MAX),
 }
 """The tags of a job that this program knows, and of each the least and the most bytes of what it says."""
 
@@ -94,6 +106,11 @@ def pause_bytes(tube):
 def rules_bytes(rules):
     """Return the size of the record of rules."""
     return RULES_FIXED + len(rules.pattern) + 1 + len(rules.text)
+
+
+def schedule_bytes(schedule):
+    """Return the size of the record of a schedule's document."""
+    return SCHEDULE_FIXED + len(schedule.name) + len(schedule.text)
 
 
 def segment_header(

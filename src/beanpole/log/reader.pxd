@@ -3,6 +3,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from beanpole.engine.state.job cimport JobNumbers
+from beanpole.engine.state.schedule cimport ScheduleState
 
 cdef enum Verdict:
     # What stands at a byte of a segment.
@@ -18,15 +19,20 @@ cdef struct Record:
     Py_ssize_t size                      # bytes, with the frame
     int tag                              # UNKNOWN: the tag; 0: it is the kind
     const unsigned char *payload         # behind the kind
-    JobNumbers job                       # WHOLE, CHANGED; of DELETED the id
-    const unsigned char *name            # WHOLE, TUBE: of the tube
+    bint is_whole                        # it holds a job whole: WHOLE, and FIRED where one was put
+    JobNumbers job                       # of that, CHANGED; of DELETED the id
+    const unsigned char *name            # of a whole job's tube; TUBE
     Py_ssize_t name_bytes
-    const unsigned char *tags            # WHOLE, CHANGED, TUBE
+    const unsigned char *tags            # of a whole job; CHANGED, TUBE
     Py_ssize_t tag_bytes
-    const unsigned char *body            # WHOLE
+    const unsigned char *body            # of a whole job; SCHEDULE: the document
     Py_ssize_t body_bytes
+    ScheduleState state                  # SCHEDULE, FIRED
+    const unsigned char *schedule        # SCHEDULE, FIRED: the name
+    Py_ssize_t schedule_bytes
+    int level                            # SCHEDULE
     uint32_t pause_s                     # TUBE
-    int64_t moment_ns                      # TUBE: when the pause ends; TURN: the time; RESERVED: until when
+    int64_t moment_ns                      # TUBE: when the pause ends; TURN: the time; RESERVED: until when; SCHEDULE: when it was set
     int64_t lead_ns                      # TURN: how far the wall clock was ahead of that
     uint64_t number                      # END: the next id; TURN: the segment durable; FIRST, NEXT: a segment
     uint32_t attempt                     # ATTEMPT
@@ -35,6 +41,7 @@ cdef struct Record:
 cdef int fixed_bytes(int kind, int version) noexcept
 cdef Verdict read_record(const unsigned char *at, Py_ssize_t left, uint32_t salt, int version, Record *record) noexcept
 cdef Verdict parse(const unsigned char *at, int version, Record *record) noexcept
+cdef Verdict parse_schedule(const unsigned char *at, Py_ssize_t size, Record *record) noexcept
 cdef Verdict parse_whole(const unsigned char *at, Py_ssize_t size, int version, Record *record) noexcept
 cdef Verdict parse_job(const unsigned char *at, Record *record) noexcept
 cdef Verdict parse_tags(Record *record) noexcept

@@ -20,6 +20,7 @@ from cython.cimports.beanpole.log.format import (
     JOB_NUMBERS,
     OPTIONAL,
     SEGMENT_HEADER,
+    STATE_BYTES,
     TAG_FIXED,
     TURN_RECORD,
     VERSION_2_HEADER,
@@ -31,11 +32,18 @@ from cython.cimports.beanpole.log.format import (
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memchr, memcmp
 
+from beanpole.limits import TUBE_NAME_BYTES_MAX
+from beanpole.log import limits
 from beanpole.log.errors import VersionError
 from beanpole.log.format import FIELDS, MAGIC, TAG_SIZES, VERSION
 
 STATES = {State.READY: "ready", State.DELAYED: "delayed", State.BURIED: "buried"}
 """The states of a record, as the protocol calls them."""
+
+
+FORMAT_VERSION = cython.declare(cython.int, VERSION)
+NAME_BYTES_MAX = cython.declare(cython.Py_ssize_t, TUBE_NAME_BYTES_MAX)
+SCHEDULE_LEVEL = cython.declare(cython.int, limits.SCHEDULE_LEVEL)
 
 
 # --- the header -------------------------------------------------------------------------------------------------------
@@ -129,6 +137,7 @@ def parse(at, version, record):
     record.payload = at + FRAME + 1
     record.tag = 0
     record.tag_bytes = 0
+    record.is_whole = False
     if version == 2 and (size == 0 or kind > Kind.END):
         return Verdict.SENSELESS  # it had no other kinds, and none that may be passed over
     if size == 0:
@@ -150,6 +159,8 @@ def parse(at, version, record):
         record.tags = record.name + record.name_bytes
         record.tag_bytes = rest - record.name_bytes
         return parse_tags(record)
+    if kind == Kind.SCHEDULE or kind == Kind.FIRED:
+        return parse_schedule(at, size, record)
     if kind == Kind.TURN:
         record.moment_ns = get_u64(at + FRAME + 1)
         record.lead_ns = get_u64(at + FRAME + 9)
@@ -166,8 +177,37 @@ def parse(at, version, record):
     return Verdict.SENSELESS if rest and not has_rest[kind] else Verdict.GOOD
 
 
+def parse_schedule(at, size, record):
+    """Read a schedule's state and name, which ends `size` bytes, and what follows: its document or a job."""
+    number: cython.p_const_uchar = at + FRAME + 1
+    record.state.next_ns = get_u64(number)
+    record.state.due_ns = get_u64(number + 8)
+    record.state.last_ns = get_u64(number + 16)
+    record.state.fires = get_u64(number + 24)
+    record.state.skips = get_u64(number + 32)
+    record.state.misses = get_u64(number + 40)
+    record.state.job = get_u64(number + 48)
+    record.state.paused = number[56]
+    record.schedule = at + size
+    record.schedule_bytes = at[size - 1]
+    record.body = record.schedule + record.schedule_bytes
+    record.body_bytes = record.size - size - record.schedule_bytes
+    if record.state.paused > 1 or not 1 <= record.schedule_bytes <= NAME_BYTES_MAX or record.body_bytes < 0:
+        return Verdict.SENSELESS
+    if record.kind == Kind.FIRED:
+        if record.body_bytes == 0:
+            return Verdict.GOOD
+        if record.body_bytes < WHOLE_FIXED - FRAME - 1:
+            return Verdict.SENSELESS
+        return parse_whole(record.body, record.body_bytes, FORMAT_VERSION, record)
+    record.moment_ns = get_u64(number + STATE_BYTES)
+    record.level = number[STATE_BYTES + 8]
+    return Verdict.UNKNOWN if record.body_bytes and record.level > SCHEDULE_LEVEL else Verdict.GOOD
+
+
 def parse_whole(at, size, version, record):
     """Read a job with its tube, tags and body, in `size` bytes: its numbers and the lengths at least."""
+    record.is_whole = True
     fixed: cython.Py_ssize_t = fixed_bytes(Kind.WHOLE, version) - FRAME - 1
     record.name_bytes = at[JOB_NUMBERS]
     record.tag_bytes = get_u16(at + JOB_NUMBERS + 1) if version > 2 else 0
@@ -231,11 +271,17 @@ def problem_of(verdict, record):
         return f"a record of kind {record.kind} with {record.size} bytes says what no program writes"
     if record.tag == 0 and record.kind == Kind.RULES:
         return "a record holds rules of tubes that this program doesn't know"
+    if record.tag == 0 and record.kind == Kind.SCHEDULE:
+        name: bytes = record.schedule[: record.schedule_bytes]
+        return (
+            f"schedule {name.decode('ascii', 'backslashreplace')} needs level {record.level}, and this program knows "
+            f"those up to {SCHEDULE_LEVEL}"
+        )
     if record.tag == 0:
         return f"a record is of kind {record.kind}, which this program doesn't know"
     whose: str = f"job {record.job.id}"
     if record.kind == Kind.TUBE:
-        name: bytes = record.name[: record.name_bytes]
+        name = record.name[: record.name_bytes]
         whose = f"tube {name.decode('ascii', 'backslashreplace')}"
     return f"{whose} has tag {record.tag}, which this program doesn't know"
 
@@ -254,22 +300,26 @@ def describe(data: bytes, start: cython.Py_ssize_t, header: Header) -> tuple[int
     fields: dict = {}
     if verdict == Verdict.UNKNOWN:
         fields["unknown"] = problem_of(verdict, cython.address(record))
-    elif record.kind == Kind.WHOLE or record.kind == Kind.CHANGED:
-        fields = record.job
-        fields = {"job": fields.pop("id"), **fields, "state": STATES[record.job.state]}
     elif record.kind in FIELDS:
         fields = FIELDS[record.kind].described(data[start + FRAME + 1 : start + record.size])
-    if record.kind == Kind.WHOLE or record.kind == Kind.TUBE:
+        if record.kind == Kind.SCHEDULE or record.kind == Kind.FIRED:
+            fields = {"schedule": record.schedule[: record.schedule_bytes], **fields}
+    if verdict == Verdict.GOOD and (record.is_whole or record.kind == Kind.CHANGED):
+        numbers: dict = record.job
+        fields |= {"job": numbers.pop("id"), **numbers, "state": STATES[record.job.state]}
+    if record.is_whole or record.kind == Kind.TUBE:
         fields["tube"] = record.name[: record.name_bytes]
     if record.tag_bytes:
         fields["tags"] = record.tags[: record.tag_bytes].hex()
-    if record.kind == Kind.WHOLE:
+    if record.is_whole:
         fields["body_bytes"] = record.body_bytes
+    elif record.kind == Kind.SCHEDULE:
+        fields["document_bytes"] = record.body_bytes
     return record.size, record.kind, fields
 
 
-def whole_ids(data: bytes) -> list[int]:
-    """Return the ids of the jobs that a segment holds whole, in order."""
+def items_in(data: bytes) -> list[int | bytes]:
+    """Return the ids of the jobs that a segment holds whole, and the names of schedules that it holds, in order."""
     record: Record
     at: cython.p_const_uchar = data
     header: Header = read_header(data)
@@ -277,12 +327,14 @@ def whole_ids(data: bytes) -> list[int]:
     version: cython.int = header.version
     i: cython.Py_ssize_t = header.size
     end: cython.Py_ssize_t = len(data)
-    ids: list = []
+    found: list = []
     while read_record(at + i, end - i, salt, version, cython.address(record)) == Verdict.GOOD:
-        if record.kind == Kind.WHOLE:
-            ids.append(record.job.id)
+        if record.is_whole:
+            found.append(record.job.id)
+        elif record.kind == Kind.SCHEDULE:
+            found.append(record.schedule[: record.schedule_bytes])
         i += record.size
-    return ids
+    return found
 
 
 def durable_beyond(data: bytes, number: uint64_t, start: cython.Py_ssize_t, salt: int | None) -> bool:

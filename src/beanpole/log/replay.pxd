@@ -12,6 +12,7 @@ cdef class Replay:
     cdef readonly Encoder records        # counts what is alive in each segment; None, if `restore` is
     cdef readonly uint64_t record_count
     cdef readonly set orphans            # `set[int]`: jobs that a record changed and none held whole or deleted so far
+    cdef readonly set lost_schedules     # `set[bytes]`: names of schedules that have fired, and no record has a document
     cdef readonly int64_t lead_ns        # the wall clock minus the log's, as it was mentioned last
     cdef readonly uint64_t durable_segment   # how far the log was durable, as its last turn mentions
     cdef readonly uint64_t durable_bytes
@@ -24,4 +25,5 @@ cdef class Replay:
     cdef readonly uint64_t next_segment  # the segment that is known to follow it; 0: none is
     cdef Verdict verdict                 # what stands behind good_bytes, if it has no end
     cdef readonly str problem            # `str | None`: the same in words; None: nothing is wrong
+    cdef int put(self, Record *record, uint32_t segment) except -1
     cdef int apply(self, Record *record, uint32_t segment) except -1

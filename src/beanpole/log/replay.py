@@ -33,6 +33,7 @@ class Replay:
         self.restore = None if engine is None else Restore(engine)
         self.records = records
         self.orphans = set()
+        self.lost_schedules = set()
 
     def segment(self, data: bytes, number: uint64_t, header: Header | None = None) -> None:
         """Apply the records of a segment up to its end or the first that is not good; `header` is in place of its own.
@@ -95,17 +96,23 @@ class Replay:
         """Whether a record stands behind `good_bytes` that this program would have to know."""
         return self.problem is not None and self.verdict == Verdict.UNKNOWN
 
+    def put(self, record, segment):
+        """Apply a record that holds a job whole."""
+        if self.orphans:
+            self.orphans.discard(record.job.id)
+        name: bytes = record.name[: record.name_bytes]
+        body = cython.cast(cython.p_const_char, record.body)
+        tags = cython.cast(cython.p_const_char, record.tags)
+        numbers = cython.address(record.job)
+        self.restore.put(numbers, name, body, record.body_bytes, tags, record.tag_bytes, segment)
+        return 0
+
     def apply(self, record, segment):
         """Apply one good record; one that this program doesn't know is passed over."""
         kind: cython.int = record.kind
+        name: bytes
         if kind == Kind.WHOLE:
-            if self.orphans:
-                self.orphans.discard(record.job.id)
-            name: bytes = record.name[: record.name_bytes]
-            body = cython.cast(cython.p_const_char, record.body)
-            tags = cython.cast(cython.p_const_char, record.tags)
-            numbers = cython.address(record.job)
-            self.restore.put(numbers, name, body, record.body_bytes, tags, record.tag_bytes, segment)
+            self.put(record, segment)
         elif kind == Kind.CHANGED:
             tags = cython.cast(cython.p_const_char, record.tags)
             if not self.restore.change(cython.address(record.job), tags, record.tag_bytes):
@@ -124,6 +131,18 @@ class Replay:
         elif kind == Kind.RULES:
             text: bytes = rules_of(record)
             self.restore.rules(cython.cast(int64_t, record.number), text, segment)
+        elif kind == Kind.SCHEDULE:
+            name = record.schedule[: record.schedule_bytes]
+            document: bytes = record.body[: record.body_bytes]
+            state = cython.address(record.state)
+            self.restore.schedule(name, document, state, record.moment_ns, record.level, segment)
+            self.lost_schedules.discard(name)
+        elif kind == Kind.FIRED:
+            name = record.schedule[: record.schedule_bytes]
+            if not self.restore.fired(name, cython.address(record.state)):
+                self.lost_schedules.add(name)
+            if record.is_whole:
+                self.put(record, segment)
         elif kind == Kind.TURN:
             self.restore.advance(record.moment_ns)
             self.lead_ns = record.lead_ns

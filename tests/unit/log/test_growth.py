@@ -262,6 +262,7 @@ SIZES = {
     Tag.ATTEMPTS: (5, 5),
     Tag.DEATH: (15, 14 + TUBE_NAME_BYTES_MAX),
     Tag.FAILURE_TEXT: (1, TEXT_BYTES_MAX),
+    Tag.SCHEDULED: (17, 16 + TUBE_NAME_BYTES_MAX),
 }
 """The least and the most bytes of what each tag of a job says, by docs/wal-format.md."""
 

@@ -34,6 +34,7 @@ cdef class Schedule(Item):
     cdef readonly uint8_t level          # the least program that understands the document
     cdef readonly uint8_t blocked        # a Blocked
     cdef readonly uint32_t segment       # the log's segment with its record; 0: none
+    cdef readonly uint32_t record_bytes  # the size of that, as the log has booked it; 0: it has none
     cdef readonly uint64_t number        # how many were made before it; breaks ties
     cdef object read(self)
     cdef object times(self)

@@ -35,7 +35,7 @@ from beanpole.log.files.runner import Runner
 from beanpole.log.files.segment import Segment, State
 from beanpole.log.format import DELETED_RECORD, FIRST_RECORD, SEGMENT_HEADER, TURN_RECORD, Kind, number_record
 from beanpole.log.log import Log, Observer, Policy, Position, Progress
-from beanpole.log.reader import whole_ids
+from beanpole.log.reader import items_in
 
 CLOCK_CHECK_MS = 5000
 """Milliseconds between two looks of a log whether somebody has set the wall clock."""
@@ -500,11 +500,11 @@ class FileLog(Log):
         name = segment_name(segment.number)
         if self.compaction.begin(segment.number):
             if self.is_full:
-                self.compaction.set_ids(whole_ids(self.directory.read(name)))
+                self.compaction.set_ids(items_in(self.directory.read(name)))
             else:
-                self.background(lambda: whole_ids(self.directory.read(name)), self.ids_read)
+                self.background(lambda: items_in(self.directory.read(name)), self.ids_read)
 
-    def ids_read(self, ids: list[int]) -> None:
+    def ids_read(self, ids: list[int | bytes]) -> None:
         self.compaction.set_ids(ids)
         self.schedule()
 

@@ -50,6 +50,9 @@ class Recovered(Recovery):
     """Jobs that a record changes but none holds whole or deletes. In a log that is whole there are none: what
     compaction drops was written whole again behind its changes, or deleted."""
 
+    lost_schedules: list[bytes] = field(default_factory=list)
+    """Schedules that have fired but of which no record holds the document, as with jobs."""
+
 
 def recover(  # noqa: PLR0913 - everything replaceable is an argument
     directory: Directory,
@@ -85,6 +88,7 @@ def recover(  # noqa: PLR0913 - everything replaceable is an argument
     recovered.clock_offset_ns = recovered.clock.offset_ns
     recovered.record_count = replay.record_count
     recovered.lost_ids = sorted(replay.orphans)
+    recovered.lost_schedules = sorted(replay.lost_schedules)
     return recovered
 
 

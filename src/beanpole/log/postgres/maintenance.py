@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from beanpole.log import limits
-from beanpole.log.compaction import Compaction
+from beanpole.log.compaction import Compaction, schedules_in
 from beanpole.log.postgres.checking import Checker, check_segment
 from beanpole.log.postgres.observer import Observer
 from beanpole.log.postgres.replica import Replica
@@ -167,7 +167,7 @@ class Maintenance:
                 await self.store.close()
 
     async def work(self, store: Store) -> None:
-        """Make the next table, find the jobs of the oldest, drop those that nobody needs, repair what can't be read."""
+        """Make the next table, find what is in the oldest, drop those that nobody needs, repair what can't be read."""
         newest = self.replica.records.segment + 1
         if self.remakes:
             for number in range(newest, self.made_to, -1):
@@ -187,14 +187,24 @@ class Maintenance:
                 await store.complain(judged)
         await self.drop(store, complaints)
 
-    async def find_ids(self, segment: int) -> list[int]:
-        """Return the ids of the jobs whose records stand in a segment, but for some that are moved about just then."""
-        ids, at = self.replica.engine.jobs.ids_in(segment, 0)
-        while at:
+    async def find_ids(self, segment: int) -> list[int | bytes]:
+        """Return the ids of the jobs whose records stand in a segment, but for some that are moved about just then.
+
+        And the names of schedules.
+        """
+        engine = self.replica.engine
+        found: list[int | bytes] = []
+        names, after = schedules_in(engine, segment, b"")
+        while after:
+            found += names
             await asyncio.sleep(0)
-            more, at = self.replica.engine.jobs.ids_in(segment, at)
-            ids += more
-        return ids
+            names, after = schedules_in(engine, segment, after)
+        ids, at = engine.jobs.ids_in(segment, 0)
+        while at:
+            found += ids
+            await asyncio.sleep(0)
+            ids, at = engine.jobs.ids_in(segment, at)
+        return found + ids
 
     async def drop(self, store: Store, complaints: list[Complaint]) -> None:
         """Drop the segments that nobody needs, and answer complaints of them; who was contradicted shall hear of that.

@@ -230,6 +230,15 @@ def empty_replay() -> Replay:
     return Replay(Engine(0, 0, dict, records), records)
 
 
+def schedule_count(engine: Engine) -> int:
+    return 0 if engine.schedules is None else engine.schedules.count
+
+
+def text_of(name: bytes) -> str:
+    """Return a name as the tools show it."""
+    return name.decode("ascii", "backslashreplace")
+
+
 # --- check ------------------------------------------------------------------------------------------------------------
 
 
@@ -247,6 +256,7 @@ class Check:
 
     record_count: int = 0
     job_count: int = 0
+    schedule_count: int = 0
     notes: list[str] = field(default_factory=list)
     """What a start would repair, in its own words."""
 
@@ -281,6 +291,7 @@ def start_in_vain(snapshot: Snapshot, result: Check) -> None:
         return
     result.record_count = recovered.record_count
     result.job_count = engine.jobs.count
+    result.schedule_count = schedule_count(engine)
     if snapshot.holder is None:
         result.notes = recovered.notes
         result.outcome = "repairs" if recovered.notes or findings else "starts"
@@ -292,6 +303,9 @@ def start_in_vain(snapshot: Snapshot, result: Check) -> None:
         Finding("", 0, f"job {id} is changed, but no record holds it whole or deletes it", "starts without the job")
         for id in recovered.lost_ids
     )
+    for name in recovered.lost_schedules:
+        what = f"schedule {text_of(name)} has fired, but no record holds its document or drops it"
+        findings.append(Finding("", 0, what, "starts without the schedule"))
 
 
 # --- dump -------------------------------------------------------------------------------------------------------------
@@ -310,6 +324,7 @@ class Line(NamedTuple):
 
     fields: Fields
     body: bytes | None = None
+    """Of a job that it holds whole; the document of a schedule."""
 
 
 def lines(segment: SegmentSurvey, data: bytes) -> Iterator[Line]:
@@ -324,7 +339,8 @@ def lines(segment: SegmentSurvey, data: bytes) -> Iterator[Line]:
             assert record is not None, f"{segment.name} has no record at byte {at}, where one was read"
             size, kind, fields = record
             end_of_record = at + size
-            body = data[end_of_record - fields["body_bytes"] : end_of_record] if "body_bytes" in fields else None
+            body_bytes = fields.get("body_bytes", fields.get("document_bytes"))
+            body = None if body_bytes is None else data[end_of_record - body_bytes : end_of_record]
             yield Line(segment, at, size, kind, fields, body)
             at = end_of_record
 
@@ -345,6 +361,6 @@ class Filter:
         id = line.fields.get("job")
         if id is None:
             return self.job is None and line.kind == Kind.TUBE and line.fields["tube"] == self.tube
-        if line.kind == Kind.WHOLE and line.fields["tube"] == self.tube:
+        if line.fields.get("tube") == self.tube:
             self.ids.add(id)
         return (self.job is None or id == self.job) and (self.tube is None or id in self.ids)

@@ -5,7 +5,8 @@ from dataclasses import asdict
 from typing import Any
 
 from beanpole.log.files.names import is_spare
-from beanpole.log.tools.inspect import KIND_NAMES, Check, Line, Survey, empty_replay, survey
+from beanpole.log.format import Kind
+from beanpole.log.tools.inspect import KIND_NAMES, Check, Line, Survey, empty_replay, schedule_count, survey, text_of
 from beanpole.log.tools.salvage import Salvaged
 from beanpole.log.tools.snapshot import Snapshot
 
@@ -26,6 +27,7 @@ def of_check(result: Check) -> Report:
         "bytes": sum(each.size_bytes for each in result.survey.segments),
         "records": sum(sum(each.counts) for each in result.survey.segments),
         "jobs": None if result.outcome == "refuses" else result.job_count,
+        "schedules": None if result.outcome == "refuses" else result.schedule_count,
         "repairs": result.notes,
         "problems": of_findings(result.survey),
     }
@@ -38,12 +40,13 @@ def of_record(line: Line, *, bodies: bool) -> Report:
         return report | {"kind": "damage"}
     report["kind"] = KIND_NAMES.get(line.kind, f"kind {line.kind}")
     for name, value in line.fields.items():
-        report[name] = value.decode("ascii", "backslashreplace") if isinstance(value, bytes) else value
+        report[name] = text_of(value) if isinstance(value, bytes) else value
     if bodies and line.body is not None:
+        what = "document" if line.kind == Kind.SCHEDULE else "body"
         try:
-            report["body"] = line.body.decode()
+            report[what] = line.body.decode()
         except UnicodeDecodeError:
-            report["body_base64"] = base64.b64encode(line.body).decode()
+            report[f"{what}_base64"] = base64.b64encode(line.body).decode()
     return report
 
 
@@ -79,6 +82,7 @@ def of_stat(snapshot: Snapshot) -> Report:
         "live_bytes": live_bytes,
         "bytes_per_live_byte": round(sum(snapshot.sizes.values()) / live_bytes, 3) if live_bytes else None,
         "jobs": engine.jobs.count,
+        "schedules": schedule_count(engine),
         "records": {kind: sum(segment["records"][kind] for segment in segments) for kind in KIND_NAMES.values()},
         "durable_segment": replay.durable_segment,
         "durable_bytes": replay.durable_bytes,
@@ -94,9 +98,11 @@ def of_salvage(result: Salvaged, *, dry_run: bool) -> Report:
         "done": result.kept_in is not None,
         "dry_run": dry_run,
         "jobs": result.job_count,
+        "schedules": result.schedule_count,
         "live_bytes": result.live_bytes,
         "lost_bytes": result.lost_bytes,
         "lost_jobs": result.lost_ids,
+        "lost_schedules": [text_of(each) for each in result.lost_schedules],
         "next_job_id": result.next_job_id,
         "segments": result.segments,
         "kept_in": str(result.kept_in) if result.kept_in is not None else None,

@@ -28,7 +28,7 @@ from beanpole.log.files.bulk import BulkWriter
 from beanpole.log.files.disk import DiskDirectory
 from beanpole.log.files.names import segment_name
 from beanpole.log.format import WHOLE_FIXED
-from beanpole.log.tools.inspect import Survey, empty_replay, survey
+from beanpole.log.tools.inspect import Survey, empty_replay, schedule_count, survey
 from beanpole.log.tools.snapshot import Snapshot
 
 UNFINISHED = "salvage.unfinished"
@@ -47,6 +47,10 @@ class Salvaged:
     live_bytes: int = 0
     lost_ids: list[int] = field(default_factory=list)
     """Jobs of which only changes are left."""
+
+    schedule_count: int = 0
+    lost_schedules: list[bytes] = field(default_factory=list)
+    """Schedules of which only fires are left."""
 
     next_job_id: int = 1
     segments: list[str] = field(default_factory=list)
@@ -89,8 +93,10 @@ def salvage(
         raise SalvageError(f"{found.newer}; salvage with the program that wrote it")
     replay.finish(replay.restore.clock_ns + replay.lead_ns)
     result = Salvaged(found, found.damaged, lost_ids=sorted(replay.orphans))
-    result.needed = found.damaged or bool(result.lost_ids)
+    result.lost_schedules = sorted(replay.lost_schedules)
+    result.needed = found.damaged or bool(result.lost_ids or result.lost_schedules)
     result.job_count = engine.jobs.count
+    result.schedule_count = schedule_count(engine)
     result.live_bytes = replay.records.accounts.live_bytes
     result.next_job_id = next_id(result, engine.next_job_id)
     check(engine)
