@@ -84,6 +84,10 @@ class InZone:
 
     def after(self, at_ns: int) -> int | None:
         cron, at = self.cron, at_ns // SECOND_NS + 1
+        if cron.by_clock:  # the search may begin at the end of a gap, where what it swallowed is due
+            before, behind = self.offset(at - 1), self.offset(at)
+            if before < behind and cron.first_from(at + before) < at + behind:
+                return at * SECOND_NS
         while True:
             offset, is_second = self.local(at)
             if is_second and cron.by_clock:

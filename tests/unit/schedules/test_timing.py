@@ -32,6 +32,8 @@ def moments(timing: Timing | InZone | InUtc | Every, first: str, zone: str, coun
     [
         # A gap, 02:00 to 03:00 on 29 March: by the clock what it swallows is due once, at its end.
         ("30 2 * * *", "Europe/Berlin", "2026-03-28T03:00", "2026-03-29T03:00+02:00 2026-03-30T02:30+02:00"),
+        ("30 2 * * *", "Europe/Berlin", "2026-03-29T03:00", "2026-03-29T03:00+02:00 2026-03-30T02:30+02:00"),
+        ("30 3 * * *", "Europe/Berlin", "2026-03-29T03:00", "2026-03-29T03:30+02:00 2026-03-30T03:30+02:00"),
         ("0,30 2 * * *", "Europe/Berlin", "2026-03-29T00:00", "2026-03-29T03:00+02:00 2026-03-30T02:00+02:00"),
         ("0 2-3 * * *", "Europe/Berlin", "2026-03-29T00:00", "2026-03-29T03:00+02:00 2026-03-30T02:00+02:00"),
         # By the interval what is not there is not due.
