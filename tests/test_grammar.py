@@ -12,7 +12,8 @@ from beanpole.errors import RulesError
 from beanpole.protocol.commands import Verb
 from beanpole.protocol.decoder import Decoder
 from beanpole.protocol.extensions import EXTENSIONS, KIND_NAMES
-from beanpole.protocol.rules import RULES, parse
+from beanpole.protocol.rules import RULES, parse, read_line
+from beanpole.schedules.document import LINES
 from tests.grammar import Grammar
 
 pytestmark = pytest.mark.repository
@@ -100,9 +101,26 @@ def test_rules_are_read_as_the_grammar_says() -> None:
     assert seen == {*RULES, ""}
 
 
+def test_the_lines_of_schedules_are_read_as_the_grammar_says() -> None:
+    chance = random.Random(2)
+    seen = set()
+    fields = {"minutes": b"1,5-9", "hours": b"*/2", "days": b"L", "months": b"JAN-MAR", "weekdays": b"FRI#2"}
+    times = {"date": b"2028-02-29", "time": b"2028-02-29T02:30:00.5+01:00", "tube": b"t", "part": b"-x_1"}
+    for _ in range(SENTENCES):
+        said = {"positive": b"%d" % chance.randint(1, 500), "seconds": b"%d.25" % chance.randrange(1, 80_000)}
+        text = GRAMMAR.sentence("header", chance, said | fields | times | {"interval": b"7"})
+        name, found = read_line(text, LINES, (), "line")
+        assert found, text
+        seen.add(name)
+    assert seen == set(LINES)
+
+
 def test_the_replies_of_scripts_are_replies_of_the_grammar() -> None:
     reply = re.compile(f"(?:{GRAMMAR.pattern('reply')}|{GRAMMAR.pattern('frame')})+")
-    words = re.compile(r"(JOBS?|EXISTS|REPLACED|CLEARED|MOVED|CHANGED|DELETED \d|TOUCHED \d|CANCELLED|NOT_WAITING) ?")
+    words = re.compile(
+        r"(JOBS?|EXISTS|REPLACED|CLEARED|MOVED|CHANGED|DELETED \d|TOUCHED \d|CANCELLED|NOT_WAITING"
+        r"|SCHEDULE[SD]?|BAD_SCHEDULE|PAUSED|DROPPED) ?"
+    )
     found = set()
     for script in map(read_script, SCRIPTS):
         if script.settings.get("not beanstalkd") != "extension":
@@ -112,4 +130,16 @@ def test_the_replies_of_scripts_are_replies_of_the_grammar() -> None:
             if step.kind == "expect" and words.match(text):
                 assert reply.fullmatch(text), f"{script.path.name}:{step.line}: {text!r}"
                 found.add(text.split()[0])
-    assert found >= {"JOBS", "JOB", "EXISTS", "REPLACED", "CLEARED", "MOVED", "CHANGED", "DELETED", "CANCELLED"}
+    assert found >= {
+        "JOBS",
+        "JOB",
+        "EXISTS",
+        "REPLACED",
+        "CLEARED",
+        "MOVED",
+        "CHANGED",
+        "DELETED",
+        "CANCELLED",
+        "SCHEDULES",
+        "SCHEDULE",
+    }

@@ -20,7 +20,9 @@
     │   │   ├── NotIgnoredError      NOT_IGNORED
     │   │   ├── OutOfMemoryError     OUT_OF_MEMORY
     │   │   │   └── TooManyTubesError  the same to use or watch; the connection is closed
-    │   │   ├── RulesError           BAD_RULES; carries the number of the line, and what is wrong with it
+    │   │   ├── LineError            a line of a text is wrong; carries its number, and what is wrong with it
+    │   │   │   ├── RulesError       BAD_RULES
+    │   │   │   └── ScheduleError    BAD_SCHEDULE
     │   │   ├── TimedOutError        TIMED_OUT
     │   │   ├── UnknownCommandError  UNKNOWN_COMMAND
     │   │   └── UnsupportedError     the server lacks what was asked for, and it can't be done safely without
@@ -100,10 +102,10 @@ class ArgumentError(BadFormatError, ValueError):
     """An argument that the server would refuse, or misread. Nothing was sent."""
 
 
-class RulesError(ReplyError):
-    """``BAD_RULES``: a line of the rules of a tube is wrong, and none of them is set.
+class LineError(ReplyError):
+    """A line of a text is wrong, and nothing of it is set.
 
-    `line` counts from 1, and is 0 for the rules as a whole; `why` is a sentence.
+    `line` counts from 1, and is 0 for the text as a whole; `why` is a sentence.
     """
 
     def __init__(self, line: int, why: str) -> None:
@@ -113,6 +115,14 @@ class RulesError(ReplyError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.line, self.why), self.__dict__
+
+
+class RulesError(LineError):
+    """``BAD_RULES``: a line of the rules of a tube is wrong."""
+
+
+class ScheduleError(LineError):
+    """``BAD_SCHEDULE``: a line of a schedule is wrong, or it never fires."""
 
 
 class UnexpectedReplyError(CommandError):

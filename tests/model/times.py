@@ -22,6 +22,7 @@ UNITS = {
     "turn": "turn",
     "turn-commands": "commands",
     "sync": "turn",
+    "schedule-late": "job",
 }
 
 

@@ -40,7 +40,8 @@ SAFE = frozenset(
     b"reserve reserve-with-timeout reserve-many watch ignore use"
     b" peek peek-ready peek-delayed peek-buried find-job list-jobs explain explain-tube"
     b" stats stats-job stats-tube stats-tubes stats-histograms stats-failures list-sessions"
-    b" list-tubes list-tube-used list-tubes-watched list-rules get-rules list-extensions".split()
+    b" list-tubes list-tube-used list-tubes-watched list-rules get-rules list-schedules get-schedule"
+    b" list-extensions".split()
 )
 """The commands that may be sent twice: they read, or are undone by the end of the connection."""
 

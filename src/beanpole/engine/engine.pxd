@@ -19,6 +19,7 @@ cdef class Engine(Queue):
     cdef int half_close(self, int64_t now_ns, Session session) except -1
     cpdef int apply(self, int64_t now_ns, Session session, Command command) except -1
     cdef int go_on(self, int64_t now_ns, Session session) except -1
+    cdef Py_ssize_t run_schedules(self, int64_t now_ns, Py_ssize_t most) except -1
     cdef Py_ssize_t run_timers(self, int64_t now_ns, Py_ssize_t most) except -1
     cdef int run_timer(self, int64_t now_ns, Timed timed, list changed, Py_ssize_t most) except -1
     cdef int end_time_to_run(self, int64_t now_ns, Job job, list changed) except -1

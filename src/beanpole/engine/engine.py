@@ -29,6 +29,7 @@ from cython.cimports.beanpole.engine.policies.attempts import (
     take_back,
 )
 from cython.cimports.beanpole.engine.policies.expiry import follow_expiry
+from cython.cimports.beanpole.engine.policies.firing import fire_due
 from cython.cimports.beanpole.engine.policies.throttle import and_opened, attach, keep_bucket, open_if_free
 from cython.cimports.beanpole.engine.policies.uniqueness import forget_key, keep_key, settle
 from cython.cimports.beanpole.engine.state.heap import Timed
@@ -43,6 +44,7 @@ from beanpole.engine import limits
 
 MOVES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.MOVES_PER_TURN)
 JOBS_PER_TICK = cython.declare(cython.Py_ssize_t, limits.JOBS_PER_TICK)
+LEAST_PER_TICK = cython.declare(cython.Py_ssize_t, limits.LEAST_PER_TICK)
 FAILED_BYTES_PER_JOB = cython.declare(int64_t, limits.FAILED_BYTES_PER_JOB)
 
 
@@ -202,9 +204,20 @@ class Engine(Queue):
         if self.unattended is not None:
             attend(self)
         moved: cython.Py_ssize_t = MOVES_PER_TURN - self.moves_left
+        if 0 <= self.schedules_at_ns <= now_ns:
+            moved += self.run_schedules(now_ns, JOBS_PER_TICK - moved)
+            self.moves_left = max(min(self.moves_left, JOBS_PER_TICK - moved), 0)
         if self.timers.count and self.timers.entries[0].key <= now_ns:
-            moved += self.run_timers(now_ns, JOBS_PER_TICK - moved)
-            self.moves_left = min(self.moves_left, JOBS_PER_TICK - moved)
+            moved += self.run_timers(now_ns, max(JOBS_PER_TICK - moved, LEAST_PER_TICK))
+            self.moves_left = max(min(self.moves_left, JOBS_PER_TICK - moved), 0)
+        return moved
+
+    def run_schedules(self, now_ns, most):
+        """Let the schedules fire that are due, for as long as `most` jobs take to become ready; return how many do."""
+        changed: list = []
+        moved: cython.Py_ssize_t = fire_due(self, now_ns, most, changed)
+        if changed:
+            offer_all(self, now_ns, and_opened(self, changed))
         return moved
 
     def run_timers(self, now_ns, most):

@@ -39,7 +39,9 @@ class Command:
         return f"<{' '.join(parts)}>"
 
 
-BODY_KINDS = cython.declare(uint64_t, bit(Kind.BYTES) | bit(Kind.TEXT_BYTES) | bit(Kind.RULES_BYTES))
+BODY_KINDS = cython.declare(
+    uint64_t, bit(Kind.BYTES) | bit(Kind.TEXT_BYTES) | bit(Kind.RULES_BYTES) | bit(Kind.DOCUMENT_BYTES)
+)
 """The bits of the sizes of bodies."""
 
 COMMANDS = (

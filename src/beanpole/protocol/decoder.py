@@ -39,6 +39,7 @@ LINE_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.LINE_BYTES_MA
 EXTENSION_LINE_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.EXTENSION_LINE_BYTES_MAX)
 TEXT_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.TEXT_BYTES_MAX)
 RULES_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.RULES_BYTES_MAX)
+DOCUMENT_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.DOCUMENT_BYTES_MAX)
 INPUT_BYTES_KEPT = cython.declare(cython.Py_ssize_t, protocol_limits.INPUT_BYTES_KEPT)
 
 CANCEL = cython.declare(cython.p_const_char, b"cancel-reserve\r\n")
@@ -310,6 +311,8 @@ class Decoder:
         kind: Kind = row.words[row.size_word]
         if kind == Kind.TEXT_BYTES:
             return TEXT_BYTES_MAX
+        if kind == Kind.DOCUMENT_BYTES:
+            return DOCUMENT_BYTES_MAX
         return RULES_BYTES_MAX if kind == Kind.RULES_BYTES else self.body_bytes_max
 
     def extension_body(self, command):

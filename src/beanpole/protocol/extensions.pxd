@@ -6,10 +6,12 @@ cpdef enum Kind:
     BYTES                                # bytes of the body that follows the line
     TEXT_BYTES                           # the same of the reason for a failure
     RULES_BYTES                          # the same of the rules of a tube
+    DOCUMENT_BYTES                       # the same of the document of a schedule
     ID
     IDS                                  # the rest of the line: one id or more
     TUBE
     TO                                   # a tube as well
+    SCHEDULE                             # a schedule, named as a tube
     PATTERN                              # a tube, a prefix of tubes with `*` behind it, or `*`
     STATE                                # of a job: ready reserved delayed buried
     RESTING_STATE                        # of a job that nobody holds
@@ -34,6 +36,9 @@ cpdef enum Kind:
     AFTER                                # the last id of the page before
     AFTER_TUBE                           # the last tube of the page before
     AFTER_PATTERN
+    AFTER_SCHEDULE
+    SWITCH                               # on or off
+    AT                                   # seconds since 1970
     KIND_COUNT
 
 cpdef enum Field:
@@ -47,23 +52,24 @@ cpdef enum Field:
 cdef struct Arguments:
     # What stands behind the verb of an extension. A field that was not given is 0, as `given` says.
     uint64_t given                       # a bit for each Kind
-    Py_ssize_t body_bytes                # BYTES TEXT_BYTES RULES_BYTES
+    Py_ssize_t body_bytes                # BYTES TEXT_BYTES RULES_BYTES DOCUMENT_BYTES
     uint64_t id
     uint64_t after
     const char *ids_at                   # IDS, one space between them
     Py_ssize_t ids_bytes
     Py_ssize_t id_count
-    const char *tube_at                  # TUBE PATTERN
+    const char *tube_at                  # TUBE PATTERN SCHEDULE
     Py_ssize_t tube_bytes
     const char *to_at
     Py_ssize_t to_bytes
-    const char *after_at                 # AFTER_TUBE AFTER_PATTERN
+    const char *after_at                 # AFTER_TUBE AFTER_PATTERN AFTER_SCHEDULE
     Py_ssize_t after_bytes
     const char *key_at                   # KEY NAME
     Py_ssize_t key_bytes
     int64_t timeout_ns
     int64_t delay_ns                     # DELAY SECONDS
     int64_t expire_ns
+    int64_t at_ns                        # AT: UTC
     uint32_t pri
     uint32_t ttr_s                       # 1 or more
     uint32_t count                       # COUNT LIMIT BOUND
@@ -72,6 +78,7 @@ cdef struct Arguments:
     uint8_t states                       # a bit for each State: STATE RESTING_STATE RESTING_STATES
     bint replace                         # TAKEN: replace
     bint until_reserve                   # UNTIL: reserve
+    bint on                              # SWITCH: on
 
 cdef uint64_t bit(Kind kind) noexcept
 cdef dict named(Arguments *args)

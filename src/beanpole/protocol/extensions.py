@@ -18,10 +18,12 @@ KIND_NAMES = {
     Kind.BYTES: b"bytes",
     Kind.TEXT_BYTES: b"bytes",
     Kind.RULES_BYTES: b"bytes",
+    Kind.DOCUMENT_BYTES: b"bytes",
     Kind.ID: b"id",
     Kind.IDS: b"ids",
     Kind.TUBE: b"tube",
     Kind.TO: b"to",
+    Kind.SCHEDULE: b"name",
     Kind.PATTERN: b"pattern",
     Kind.STATE: b"state",
     Kind.RESTING_STATE: b"state",
@@ -46,6 +48,9 @@ KIND_NAMES = {
     Kind.AFTER: b"after",
     Kind.AFTER_TUBE: b"after",
     Kind.AFTER_PATTERN: b"after",
+    Kind.AFTER_SCHEDULE: b"after",
+    Kind.SWITCH: b"switch",
+    Kind.AT: b"at",
 }
 """What clients call each kind of argument."""
 
@@ -87,11 +92,23 @@ EXTENSIONS = (
     (b"get-rules", (Kind.TUBE,), ()),
     (b"list-rules", (), (Kind.AFTER_PATTERN,)),
     (b"drop-rules", (Kind.PATTERN,), ()),
+    (b"set-schedule", (Kind.SCHEDULE, Kind.DOCUMENT_BYTES), ()),
+    (b"get-schedule", (Kind.SCHEDULE,), ()),
+    (b"list-schedules", (), (Kind.AFTER_SCHEDULE, Kind.LIMIT, Kind.BODIES, Kind.ORDER)),
+    (b"drop-schedule", (Kind.SCHEDULE,), ()),
+    (b"pause-schedule", (Kind.SCHEDULE, Kind.SWITCH), ()),
+    (b"fire-schedule", (Kind.SCHEDULE,), (Kind.AT,)),
 )  # fmt: skip
 """Every extension: its verb, the words that must follow it, and the options that may, in any order.
 
 The decoder, list-extensions, the counters of stats and what a command shows of itself go by this table.
 """
+
+SCHEDULE_LINES = (
+    *(b"cron", b"every", b"at", b"zone", b"weeks", b"except", b"start", b"end", b"spread", b"overlap", b"late"),
+    *(b"misfire", b"tube", b"pri", b"delay", b"ttr", b"expire", b"key", b"until"),
+)
+"""The lines of a schedule's document, for list-extensions; what reads them is loaded with the first schedule."""
 
 FEATURES = (b"fractions",)
 """What list-extensions lists beside commands and options: durations with decimals in put, release and pause-tube."""
@@ -100,11 +117,12 @@ FEATURE_NAMES = sorted(
     [
         *FEATURES,
         *[b"rule." + name.encode() for name in RULES],
+        *[b"schedule." + name for name in SCHEDULE_LINES],
         *[text for text, _, _ in EXTENSIONS],
         *[text + b"." + KIND_NAMES[kind] for text, _, options in EXTENSIONS for kind in options],
     ]
 )
-"""What list-extensions lists: `verb`, `verb.option`, `rule.name` and other features, in the order of their bytes."""
+"""What list-extensions lists: `verb`, `verb.option`, `rule.name`, `schedule.line` and others, in byte order."""
 
 
 def named(args):
@@ -131,15 +149,18 @@ def named(args):
         Kind.BODIES: args.bodies,
         Kind.FIELDS: ",".join([FIELD_NAMES[field].decode() for field in FIELD_NAMES if args.fields >> field & 1]),
         Kind.AFTER: args.after,
+        Kind.SWITCH: "on" if args.on else "off",
+        Kind.AT: args.at_ns,
     }
     if given & bit(Kind.IDS):
         values[Kind.IDS] = args.ids_at[: args.ids_bytes]
-    if given & (bit(Kind.TUBE) | bit(Kind.PATTERN)):
-        values[Kind.TUBE] = values[Kind.PATTERN] = args.tube_at[: args.tube_bytes]
+    if given & (bit(Kind.TUBE) | bit(Kind.PATTERN) | bit(Kind.SCHEDULE)):
+        values[Kind.TUBE] = values[Kind.PATTERN] = values[Kind.SCHEDULE] = args.tube_at[: args.tube_bytes]
     if given & bit(Kind.TO):
         values[Kind.TO] = args.to_at[: args.to_bytes]
-    if given & (bit(Kind.AFTER_TUBE) | bit(Kind.AFTER_PATTERN)):
-        values[Kind.AFTER_TUBE] = values[Kind.AFTER_PATTERN] = args.after_at[: args.after_bytes]
+    if given & (bit(Kind.AFTER_TUBE) | bit(Kind.AFTER_PATTERN) | bit(Kind.AFTER_SCHEDULE)):
+        after: bytes = args.after_at[: args.after_bytes]
+        values[Kind.AFTER_TUBE] = values[Kind.AFTER_PATTERN] = values[Kind.AFTER_SCHEDULE] = after
     if given & (bit(Kind.KEY) | bit(Kind.NAME)):
         values[Kind.KEY] = values[Kind.NAME] = args.key_at[: args.key_bytes]
     return {KIND_NAMES[kind].decode(): values[kind] for kind in KIND_NAMES if kind in values and given & bit(kind)}

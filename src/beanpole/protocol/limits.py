@@ -18,6 +18,9 @@ TEXT_BYTES_MAX = 1_024
 RULES_BYTES_MAX = 4_096
 """Bytes of the rules of a tube."""
 
+DOCUMENT_BYTES_MAX = 16_384
+"""Bytes of the document of a schedule: it goes on firing when who set it is gone, so this bounds what one leaves."""
+
 REPLY_LINE_BYTES_MAX = 8_704
 """Bytes of a reply's line with its CRLF; the longest that servers send is DELETED with the ids of a line of 8 192."""
 

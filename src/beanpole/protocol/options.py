@@ -27,7 +27,7 @@ ROW_COUNT = cython.declare(cython.int, len(EXTENSIONS))
 rows = cython.declare(ExtensionRow[255])
 names = cython.declare("const char *[64]")  # the names of options, by Kind
 fields = cython.declare("const char *[8]")  # what list-jobs can be asked for, by Field
-SIZES = (Kind.BYTES, Kind.TEXT_BYTES, Kind.RULES_BYTES)
+SIZES = (Kind.BYTES, Kind.TEXT_BYTES, Kind.RULES_BYTES, Kind.DOCUMENT_BYTES)
 
 
 def fill_rows():
@@ -180,7 +180,7 @@ def read_value(
             return False
         args.ttr_s = max(args.ttr_s, 1)
         return True
-    if kind == Kind.BYTES or kind == Kind.TEXT_BYTES or kind == Kind.RULES_BYTES:
+    if kind == Kind.BYTES or kind == Kind.TEXT_BYTES or kind == Kind.RULES_BYTES or kind == Kind.DOCUMENT_BYTES:
         size: uint32_t = 0
         if read_u32(at, end, cython.address(size)) != end:
             return False
@@ -194,6 +194,8 @@ def read_value(
         return read_seconds(at, end, cython.address(args.delay_ns)) == end
     if kind == Kind.EXPIRE:
         return read_seconds(at, end, cython.address(args.expire_ns)) == end
+    if kind == Kind.AT:
+        return read_seconds(at, end, cython.address(args.at_ns)) == end
     if kind == Kind.TIMEOUT:
         if read_seconds(at, end, cython.address(args.timeout_ns)) != end:
             return False
@@ -207,18 +209,18 @@ def read_text(
     kind: Kind, at: cython.p_const_char, end: cython.p_const_char, args: cython.pointer(Arguments)
 ) -> cython.bint:
     """Read one value that is not a number."""
-    if kind == Kind.TUBE or kind == Kind.PATTERN:
+    if kind == Kind.TUBE or kind == Kind.SCHEDULE or kind == Kind.PATTERN:
         args.tube_at = at
         args.tube_bytes = end - at
-        return is_name(at, end) if kind == Kind.TUBE else is_pattern(at, end)
+        return is_pattern(at, end) if kind == Kind.PATTERN else is_name(at, end)
     if kind == Kind.TO:
         args.to_at = at
         args.to_bytes = end - at
         return is_name(at, end)
-    if kind == Kind.AFTER_TUBE or kind == Kind.AFTER_PATTERN:
+    if kind == Kind.AFTER_TUBE or kind == Kind.AFTER_SCHEDULE or kind == Kind.AFTER_PATTERN:
         args.after_at = at
         args.after_bytes = end - at
-        return is_name(at, end) if kind == Kind.AFTER_TUBE else is_pattern(at, end)
+        return is_pattern(at, end) if kind == Kind.AFTER_PATTERN else is_name(at, end)
     if kind == Kind.KEY:
         args.key_at = at
         args.key_bytes = end - at
@@ -235,6 +237,9 @@ def read_text(
         return args.until_reserve or is_word(b"delete", at, end)
     if kind == Kind.DEAD:
         return is_word(b"now", at, end)
+    if kind == Kind.SWITCH:
+        args.on = is_word(b"on", at, end)
+        return args.on or is_word(b"off", at, end)
     if kind == Kind.ORDER:
         return is_word(b"next", at, end)
     if kind == Kind.FIELDS:

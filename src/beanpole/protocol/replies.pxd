@@ -44,19 +44,24 @@ cpdef enum Word:
     DROPPED
     BAD_RULES
     NAMED
+    SCHEDULES
+    SCHEDULED
+    SCHEDULE
+    BAD_SCHEDULE
 
 cdef enum Form:
     # What follows the word.
     BARE                                 # nothing
     NUMBER                               # <id> or <count>
     NUMBER_OR_BARE                       # a number, or nothing: which one depends on the command
-    NAME                                 # <tube>
+    NAME                                 # <tube>, or another word
     BODY                                 # <bytes>, and a body
     NUMBER_BODY                          # <id> <bytes>, and a body
     NUMBERS_OR_BARE                      # <count>, then ids; or nothing: which one depends on the command
     NUMBER_TEXT                          # <line> and a sentence
-    FRAMES                               # <count>, then fields as name=value, and as many jobs behind the line
+    FRAMES                               # <count>, then fields as name=value, and as many frames behind the line
     FRAME                                # <id> <bytes>, then fields as name=value, and a body
+    NAMED_FRAME                          # <name> <bytes>, then fields as name=value, and a body
 
 cdef struct WordRow:
     const char *line                     # the word with CRLF: a whole reply

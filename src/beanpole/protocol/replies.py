@@ -50,10 +50,15 @@ WORDS = (
     (b"DROPPED", Word.DROPPED, Form.BARE),
     (b"BAD_RULES", Word.BAD_RULES, Form.NUMBER_TEXT),
     (b"NAMED", Word.NAMED, Form.BARE),
+    (b"SCHEDULES", Word.SCHEDULES, Form.FRAMES),
+    (b"SCHEDULED", Word.SCHEDULED, Form.NAME),
+    (b"SCHEDULE", Word.SCHEDULE, Form.NAMED_FRAME),
+    (b"BAD_SCHEDULE", Word.BAD_SCHEDULE, Form.NUMBER_TEXT),
 )
 """Every word that a server says, the frequent ones first, and the form of what follows it.
 
-The client's reader takes the first with which a line begins: JOBS and JOB_TOO_BIG stand before JOB.
+The client's reader takes the first with which a line begins: JOBS and JOB_TOO_BIG stand before JOB, SCHEDULES and
+SCHEDULED before SCHEDULE.
 """
 
 TEXTS = [(b"", b"")] + [(word + b"\r\n", word + b" ") for word, _, _ in WORDS]

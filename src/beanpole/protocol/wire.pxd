@@ -23,8 +23,8 @@ cdef class Reply:
     cdef readonly uint64_t number        # id, count or line of a form with a NUMBER; 0 if there is none
     cdef readonly bytes body             # what a BODY form carries, the name of USING, the ids of DELETED and TOUCHED,
                                          # the sentence of BAD_RULES; None: there is none
-    cdef readonly bytes fields           # `bytes | None`: the name=value ... of JOBS and JOB; None: there are none
-    cdef readonly list frames            # `list[Reply]`: of JOBS: a JOB for each; None: any other word
+    cdef readonly bytes fields           # `bytes | None`: the name=value ... of JOBS and JOB, and of SCHEDULE with its name; None: there are none
+    cdef readonly list frames            # `list[Reply]`: of JOBS and SCHEDULES: a frame for each; None: any other word
 
 @cython.final
 @cython.freelist(64)
@@ -44,7 +44,7 @@ cdef class ReplyReader:
     cdef Buffer input                    # received bytes that nobody has read yet
     cdef Py_ssize_t wanted               # bytes of it that the next reply needs; 0: not known yet
     cdef bint broken                     # what came was no reply: nothing behind it can be read
-    cdef Reply jobs                      # JOBS of which frames are still to come; None: there is none
+    cdef Reply jobs                      # JOBS or SCHEDULES of which frames are still to come; None: there is none
     cdef Py_ssize_t frames_left          # how many they are
     cdef int append(self, const char *data, Py_ssize_t more) except -1
     cpdef bint read_into(self, list replies, Py_ssize_t count) except -1

@@ -132,7 +132,7 @@ class ReplyReader:
         reply: Reply = self.jobs
         if reply is None:
             reply = self.read_one()
-            if reply is None or reply.word != Word.JOBS:
+            if reply is None or (reply.word != Word.JOBS and reply.word != Word.SCHEDULES):
                 if reply is not None and reply.word == Word.JOB:
                     self.fail("a job belongs to no reply", b"JOB", 3)
                 return reply
@@ -144,8 +144,8 @@ class ReplyReader:
             frame = self.read_one()
             if frame is None:
                 return None
-            if frame.word != Word.JOB:
-                self.fail("a reply lacks a job", b"JOBS", 4)
+            if frame.word != (Word.JOB if reply.word == Word.JOBS else Word.SCHEDULE):
+                self.fail("a reply lacks one of its frames", WORDS[reply.word - 1][0], words[reply.word].size)
             reply.frames.append(frame)
             self.frames_left -= 1
         self.jobs = None
@@ -211,7 +211,7 @@ class ReplyReader:
         found.body_bytes = 0
         found.fields = cython.NULL
         found.fields_bytes = 0
-        found.has_body = form == Form.BODY or form == Form.NUMBER_BODY or form == Form.FRAME
+        found.has_body = form == Form.BODY or form == Form.NUMBER_BODY or form == Form.FRAME or form == Form.NAMED_FRAME
         bare: cython.bint = at == end and (form == Form.NUMBER_OR_BARE or form == Form.NUMBERS_OR_BARE)
         if form != Form.BARE and not bare:
             if at == end or at[0] != 32:
@@ -229,11 +229,16 @@ class ReplyReader:
             found.body_bytes = end - at
             return end
         number: uint64_t = 0
-        if form != Form.BODY:
+        start: cython.p_const_char = at
+        if form == Form.NAMED_FRAME:
+            at = cython.cast(cython.p_const_char, memchr(at, 32, end - at))
+            if at is cython.NULL or at == start:
+                return cython.NULL
+        elif form != Form.BODY:
             at = read_digits(at, end, cython.address(found.number))
             if at is cython.NULL:
                 return cython.NULL
-        if form == Form.NUMBER_BODY or form == Form.FRAME:
+        if form == Form.NUMBER_BODY or form == Form.FRAME or form == Form.NAMED_FRAME:
             if at == end or at[0] != 32:
                 return cython.NULL
             at += 1
@@ -244,6 +249,10 @@ class ReplyReader:
             found.body_bytes = number
         elif form == Form.FRAMES and found.number > FRAMES_MAX:
             return cython.NULL
+        if form == Form.NAMED_FRAME:  # the name stands in front of them
+            found.fields = start
+            found.fields_bytes = end - start
+            return end
         if at == end or at[0] != 32:
             return at
         if form == Form.FRAME or form == Form.FRAMES:

@@ -12,15 +12,13 @@ from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from beanpole.errors import ScheduleError
 from beanpole.protocol import limits
 from beanpole.protocol.names import NAME_RULE, TUBE
 from beanpole.protocol.rules import NUMBER_MAX, duration_ns, number, only, read_line, seconds
 from beanpole.schedules.cron import NEVER, Cron
 from beanpole.schedules.timing import DAY_S, END_NS, SECOND_NS, Every, InUtc, InZone, Once, Times, Timing, moment_ns
 from beanpole.schedules.zones import NAME, NAME_CHARS_MAX, ZoneError, zone
-
-DOCUMENT_BYTES_MAX = 16_384
-"""Bytes of a document: a schedule goes on firing when who set it is gone, so this bounds what one leaves behind."""
 
 HEADER_BYTES_MAX = 4_096
 """Bytes of its header lines."""
@@ -47,15 +45,6 @@ PRI_DEFAULT = 65_536
 TTR_S_DEFAULT = 60
 LATE_NS_DEFAULT = 60 * SECOND_NS
 """What a job is put with, and how late it may be put, if the document doesn't say."""
-
-
-class ScheduleError(ValueError):
-    """A line of a schedule is wrong. `line` counts from 1, and is 0 for the whole; `why` is a sentence."""
-
-    def __init__(self, line: int, why: str) -> None:
-        super().__init__(f"line {line}: {why}" if line else why)
-        self.line = line
-        self.why = why
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +78,11 @@ class Document:
     def times(self) -> tuple[object, ...]:
         """What decides when it fires. While this stays the same, its next time does too."""
         return self.cron, self.every_ns, self.at, self.zone, self.weeks, self.excepted, self.start, self.end
+
+    @property
+    def level(self) -> int:
+        """The least level of a program that understands it."""
+        return LEVEL
 
     @property
     def header(self) -> bytes:
@@ -138,8 +132,8 @@ def parse(text: bytes) -> Document:
     Raises:
         ScheduleError: a line is wrong; it says which, and why.
     """
-    if len(text) > DOCUMENT_BYTES_MAX:
-        raise ScheduleError(0, f"a schedule has {DOCUMENT_BYTES_MAX} bytes at most")
+    if len(text) > limits.DOCUMENT_BYTES_MAX:
+        raise ScheduleError(0, f"a schedule has {limits.DOCUMENT_BYTES_MAX} bytes at most")
     values: dict[str, Any] = {}
     at: dict[str, int] = {}  # in which line each name stands
     rest = text

@@ -17,7 +17,7 @@ from beanpole.protocol.extensions import EXTENSIONS, KIND_NAMES, Kind
 BODY_BYTES_MAX = 10
 """The limit of the decoders here: small, so that bodies above it are short."""
 
-SIZES = {Kind.BYTES, Kind.TEXT_BYTES, Kind.RULES_BYTES}
+SIZES = {Kind.BYTES, Kind.TEXT_BYTES, Kind.RULES_BYTES, Kind.DOCUMENT_BYTES}
 """The words behind which a body follows."""
 
 CASES: list[tuple[bytes, list[str]]] = [
@@ -189,6 +189,11 @@ GOOD: dict[Kind, tuple[bytes, ...]] = {
     Kind.BYTES: (b"2",),
     Kind.TEXT_BYTES: (b"2",),
     Kind.RULES_BYTES: (b"2",),
+    Kind.DOCUMENT_BYTES: (b"2",),
+    Kind.SCHEDULE: (b"s", b"s" * 200),
+    Kind.SWITCH: (b"on", b"off"),
+    Kind.AT: (b"0", b"1764000000.125"),
+    Kind.AFTER_SCHEDULE: (b"s",),
     Kind.IDS: (b"1", b"1 2 3"),
     Kind.PATTERN: (b"t", b"t-*", b"*"),
     Kind.STATE: (b"ready", b"reserved", b"delayed", b"buried"),
@@ -255,6 +260,9 @@ BAD: dict[Kind, tuple[bytes, ...]] = {
             b"\xf5\x80\x80\x80",
         ),
     ),
+    Kind.SCHEDULE: (b"s" * 201, b"-s", b"s*"),
+    Kind.SWITCH: (b"o", b"ON", b"onx"),
+    Kind.AT: (b"now", b"1.2345", b"-1"),
     Kind.TUBE: (b"t" * 201, b"-t", b"t*", b"\xc3\xa9"),
     Kind.TIMEOUT: (b"2147483648", b"2147483647.001"),
     Kind.DELAY: (b"1.", b".5", b"1.2345", b"1e3", b"4294967296"),

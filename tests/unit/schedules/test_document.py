@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beanpole.schedules.document import DOCUMENT_BYTES_MAX, HEADER_BYTES_MAX, LINES, ScheduleError, check, parse
+from beanpole.errors import ScheduleError
+from beanpole.protocol.limits import DOCUMENT_BYTES_MAX
+from beanpole.schedules.document import HEADER_BYTES_MAX, LINES, check, parse
 from beanpole.schedules.zones import ZoneError, zone
 
 

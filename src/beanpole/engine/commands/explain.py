@@ -15,7 +15,15 @@ from cython.cimports.beanpole.engine.state.heap import COUNTED_MAX
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of
 from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.session import Session, waiting_in, wide_waiting
-from cython.cimports.beanpole.engine.state.tags import Death, Tag, attempt_of, find_tag, read_death
+from cython.cimports.beanpole.engine.state.tags import (
+    Death,
+    Scheduled,
+    Tag,
+    attempt_of,
+    find_tag,
+    read_death,
+    read_scheduled,
+)
 from cython.cimports.beanpole.engine.state.tube import Closed, RuleSet, Tube, Watch, token_at_ns
 from cython.cimports.beanpole.engine.state.walk import Walk
 from cython.cimports.beanpole.protocol.commands import Verb
@@ -216,6 +224,11 @@ def past_reasons(now_ns: int64_t, job: Job) -> list[str]:
         limit = {"limit": job.tube.rules.attempts} if job.tube.rules is not None and job.tube.rules.attempts else {}
         reasons.append(reason("attempts", attempt=attempt, **limit, under_way=truth(under_way)))
     size: cython.Py_ssize_t = 0
+    scheduled: Scheduled
+    if read_scheduled(job, cython.address(scheduled)):
+        fire = {"fire": scheduled.fire} if scheduled.fire else {}
+        name = quoted(scheduled.name[: scheduled.name_bytes])
+        reasons.append(reason("scheduled", schedule=name, scheduled=seconds(scheduled.at_ns), **fire))
     death: Death
     if read_death(job, cython.address(death)):
         ago, why = seconds(now_ns - death.at_ns), quoted(WHY_WORDS.get(death.why, b""))

@@ -4,7 +4,7 @@ A frame is a job with what a worker would ask ``stats-job`` for, on one line, an
 
     JOB <id> <bytes> tube=<tube> state=<state> pri=<pri> ttr=<s> age=<s> delay=<s> reserves=<n> ...
 
-A line has at most 4 096 bytes, without what list-jobs alone says 1 024. Clients ignore fields that they don't know, so
+A line has at most 4 096 bytes. Clients ignore fields that they don't know, so
 that there can be more of them.
 
 list-jobs is a page of a tube's jobs, by id or as they would be handed out. By id, a page goes on behind the last id of
@@ -17,7 +17,16 @@ from cython.cimports.beanpole.engine.commands.long_command import LongCommand, b
 from cython.cimports.beanpole.engine.state.job import Job, State, deadline_of
 from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.session import Session
-from cython.cimports.beanpole.engine.state.tags import Death, KeyBit, Tag, find_tag, get_number, read_death
+from cython.cimports.beanpole.engine.state.tags import (
+    Death,
+    KeyBit,
+    Scheduled,
+    Tag,
+    find_tag,
+    get_number,
+    read_death,
+    read_scheduled,
+)
 from cython.cimports.beanpole.engine.state.tube import Tube
 from cython.cimports.beanpole.engine.state.walk import Walk
 from cython.cimports.beanpole.protocol.extensions import Field, Kind, bit
@@ -136,7 +145,7 @@ def add_line(out, queue, job, now_ns, shown):
 
 
 def add_more(out, queue, job):
-    """Append what few jobs have: which attempt it is and of how many, a key, and when and where it died."""
+    """Append what few jobs have: which attempt it is and of how many, a key, its schedule, when and where it died."""
     size: cython.Py_ssize_t = 0
     said: cython.p_const_char = find_tag(job, Tag.ATTEMPTS, cython.address(size))
     if said is not cython.NULL:
@@ -146,6 +155,15 @@ def add_more(out, queue, job):
         out.add(b" attempts=", 10)
         out.add_number(job.tube.rules.attempts)
     add_key(out, job)
+    scheduled: Scheduled
+    if read_scheduled(job, cython.address(scheduled)):
+        out.add(b" schedule=", 10)
+        out.add(scheduled.name, scheduled.name_bytes)
+        out.add(b" scheduled=", 11)
+        add_seconds(out, max(scheduled.at_ns, 0))
+        if scheduled.fire:
+            out.add(b" fire=", 6)
+            out.add_number(scheduled.fire)
     death: Death
     if not read_death(job, cython.address(death)):
         return 0

@@ -177,6 +177,7 @@ def head_of(times):
     lines.append(b"turn: %b\n" % times.turn.text())
     lines.append(b"turn-commands: %b\n" % times.turn_commands.text())
     lines.append(b"sync: %b\n" % times.sync.text())
+    lines.append(b"schedule-late: %b\n" % times.schedule_late.text())
     return b"".join(lines)
 
 

@@ -3,7 +3,7 @@
 import cython
 from cython.cimports.beanpole.engine.commands.serve import is_over, offer
 from cython.cimports.beanpole.engine.commands.stats import reply_found
-from cython.cimports.beanpole.engine.policies.attempts import begin_count, forget_death
+from cython.cimports.beanpole.engine.policies.attempts import add_new, begin_count, forget_death
 from cython.cimports.beanpole.engine.policies.expiry import begin_expiry, give_expiry, take_expiry
 from cython.cimports.beanpole.engine.policies.throttle import is_full, refuse_put, refuses
 from cython.cimports.beanpole.engine.policies.uniqueness import end_key, give_body_key, give_key, key_holder
@@ -64,18 +64,8 @@ def put(queue, now_ns, session, command):
 
 
 def add_job(queue, now_ns, job, delay_ns):
-    """Add a new job, whose id, tube, priority and TTR are set. The caller offers it to the sessions that wait."""
-    job.created_at_ns = now_ns
-    queue.jobs.add(job)
-    queue.next_job_id += 1
-    queue.total_jobs_count += 1
-    if job.tube.rules is not None:
-        begin_count(job)
-    if job.tube.rules is not None or job.tag_bytes:
-        begin_expiry(job, now_ns + delay_ns)
-    job.tube.total_jobs_count += 1
-    job.tube.body_bytes += job.body_bytes
-    queue.enter_after(now_ns, job, delay_ns)
+    """Add a new job as :func:`add_new` does, and record it."""
+    add_new(queue, now_ns, job, delay_ns)
     return queue.records.job_put(job)
 
 

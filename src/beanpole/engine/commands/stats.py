@@ -12,6 +12,7 @@ from cython.cimports.beanpole.engine.commands.long_command import LongCommand, b
 from cython.cimports.beanpole.engine.state.heap import Heap
 from cython.cimports.beanpole.engine.state.job import Job, deadline_of
 from cython.cimports.beanpole.engine.state.queue import Queue
+from cython.cimports.beanpole.engine.state.schedule import ScheduleTable
 from cython.cimports.beanpole.engine.state.session import Session, waiting_in
 from cython.cimports.beanpole.engine.state.times import oldest_s
 from cython.cimports.beanpole.engine.state.tube import Tube, Watch
@@ -83,7 +84,22 @@ def server_pairs(queue: Queue, now_ns: int64_t) -> list[tuple[str, object]]:
         ("total-connections", queue.total_session_count),
         *process_pairs(uptime_s, queue.draining, queue.facts()),
         *(queue.total.pairs() if queue.extensions else []),
+        *(schedule_pairs(queue, now_ns) if queue.extensions else []),
         *[(key, queue.command_counts[verb]) for verb, key in EXTENSION_KEYS if queue.extensions],
+    ]
+
+
+def schedule_pairs(queue: Queue, now_ns: int64_t) -> list[tuple[str, object]]:
+    """Return what stats says of schedules; what they did counts from the server's start."""
+    table: ScheduleTable = ScheduleTable() if queue.schedules is None else queue.schedules
+    return [
+        ("schedules", table.count),
+        ("schedules-paused", table.paused_count),
+        ("schedules-due", table.due_count(now_ns + queue.wall_lead_ns)),
+        ("schedule-fires", table.fire_count),
+        ("schedule-skips", table.skip_count),
+        ("schedule-misses", table.miss_count),
+        ("clock-sets", table.clock_set_count),
     ]
 
 

@@ -36,6 +36,14 @@ from cython.cimports.beanpole.engine.commands.reserve import (
     reserve_many,
     reserve_with_timeout,
 )
+from cython.cimports.beanpole.engine.commands.schedules import (
+    drop_schedule,
+    fire_schedule,
+    get_schedule,
+    list_schedules,
+    pause_schedule,
+    set_schedule,
+)
 from cython.cimports.beanpole.engine.commands.stats import (
     list_tubes,
     list_tubes_watched,
@@ -154,6 +162,12 @@ def fill_rows():
     add(Verb.DROP_RULES, drop_rules)
     add(Verb.STATS_HISTOGRAMS, stats_histograms)
     add(Verb.STATS_FAILURES, stats_failures, 10_000)
+    add(Verb.SET_SCHEDULE, set_schedule)
+    add(Verb.GET_SCHEDULE, get_schedule, 1_000)
+    add(Verb.LIST_SCHEDULES, list_schedules)
+    add(Verb.DROP_SCHEDULE, drop_schedule, 2_000)
+    add(Verb.PAUSE_SCHEDULE, pause_schedule)
+    add(Verb.FIRE_SCHEDULE, fire_schedule, 2_000)
     verb: cython.int
     for verb in range(VERB_COUNT):
         assert rows[verb].run is not cython.NULL, f"verb {verb} has no row"

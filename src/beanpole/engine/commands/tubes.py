@@ -173,14 +173,14 @@ def set_rules(queue, now_ns, session, command):
     try:
         parsed = parse(command.body_at[: command.body_bytes])
     except RulesError as wrong:
-        return bad_rules(session, wrong.line, wrong.why)
+        return bad_text(session, Word.BAD_RULES, wrong.line, wrong.why)
     rules: RuleSet = RuleSet(pattern, parsed, now_ns)
     old: RuleSet = None if queue.rules is None else queue.rules.named(pattern)
     if old is not None and old.text == rules.text:
         session.read_index = queue.records.index
         return session.out.word(Word.RULES_SET)
     if old is None and queue.rules is not None and queue.rules.count >= PATTERNS_MAX:
-        return bad_rules(session, 0, f"there are rules for {PATTERNS_MAX} patterns already")
+        return bad_text(session, Word.BAD_RULES, 0, f"there are rules for {PATTERNS_MAX} patterns already")
     room: cython.int = queue.records.room_for_change(len(pattern) + len(rules.text))
     if room != Room.OK:
         return queue.no_room(session, room)
@@ -213,10 +213,9 @@ def begin_attach(queue: Queue, now_ns: int64_t, session: Session, pattern: bytes
     return begin(queue, now_ns, session, work)
 
 
-@cython.cfunc
-def bad_rules(session: Session, line: cython.Py_ssize_t, why: str) -> cython.int:
-    """Reply which line is wrong, and why."""
-    session.out.begin(Word.BAD_RULES)
+def bad_text(session, word, line, why):
+    """Reply which line of a text is wrong, and why."""
+    session.out.begin(word)
     session.out.add_number(line)
     session.out.add(b" ", 1)
     session.out.add_bytes(why.encode("ascii", "replace")[:WHY_BYTES_MAX])

@@ -43,4 +43,5 @@ cdef int64_t die(Queue queue, int64_t now_ns, Job job, Why why, bint whole) exce
 cdef bytes died_in(Job job)
 cdef int forget_death(Job job) except -1
 cdef int bury_job(Queue queue, Job job) except -1
+cdef int add_new(Queue queue, int64_t now_ns, Job job, int64_t delay_ns) except -1
 cdef int arrive(Queue queue, int64_t now_ns, Job job, Tube target, int state, int64_t due_ns) except -1

@@ -430,6 +430,21 @@ def bury_job(queue, job):
     return queue.enter(job, State.BURIED, queue.buried_so_far_count)
 
 
+def add_new(queue, now_ns, job, delay_ns):
+    """Add a new job, whose id, tube, priority and TTR are set. The caller records it, and offers it to who waits."""
+    job.created_at_ns = now_ns
+    queue.jobs.add(job)
+    queue.next_job_id += 1
+    queue.total_jobs_count += 1
+    if job.tube.rules is not None:
+        begin_count(job)
+    if job.tube.rules is not None or job.tag_bytes:
+        begin_expiry(job, now_ns + delay_ns)
+    job.tube.total_jobs_count += 1
+    job.tube.body_bytes += job.body_bytes
+    return queue.enter_after(now_ns, job, delay_ns)
+
+
 def arrive(queue, now_ns, job, target, state, due_ns):
     """Let a job that left its state, and the log's accounts, be in another tube; DELAYED ends at `due_ns`."""
     before: Tube = job.tube

@@ -26,6 +26,7 @@ cdef class Queue:
     cdef public object describe
     # `Callable[[object], str]`: what the process knows of the owner of a session, and with None of what its log waits
     # for, in words
+    cdef public object notice            # `Callable[[str], None]`: says what belongs into the server's own log
     cdef public bint extensions          # commands that beanstalkd does not know are served
     cdef readonly int64_t started_at_ns  # engine clock
     cdef public int64_t wall_lead_ns     # how far the wall clock is ahead of the engine's; who runs the turns says it

@@ -52,6 +52,7 @@ class Queue:
         self.started_at_ns = now_ns
         self.facts = facts
         self.describe = lambda _owner: ""
+        self.notice = lambda _text: None
         self.records = Records() if records is None else records
         self.jobs = JobTable()
         self.failures = Failures()

@@ -12,10 +12,11 @@ cpdef enum Blocked:
 
 cdef struct ScheduleState:
     # What changes of a schedule as it fires, as a log keeps it. Times are nanoseconds of UTC.
-    int64_t next_ns                      # the time at which it fires next; 0: nothing is left
-    int64_t due_ns                       # when the job of that is put: later by the spread; 0: next_ns has fired, and
-                                         # which one follows is not known yet, for its zone was missing
-    int64_t last_ns                      # the time that fired last; 0: none has
+    int64_t next_ns                      # its next time; 0: nothing is left
+    int64_t due_ns                       # when the job of that is put: later by the spread; 0: the next time is the first
+                                         # behind `next_ns`, and not known yet, for its zone is missing
+    int64_t last_ns                      # the last of its times that fired, was skipped or missed; 0: none since it was
+                                         # set, or since a wrong clock was put right
     uint64_t fires                       # times that became jobs
     uint64_t skips                       # times that did not, for `overlap`, `key` or `unique` said no
     uint64_t misses                      # times that passed while nothing could fire

@@ -2,10 +2,11 @@
 
 A schedule is a document (``beanpole.schedules``), which a client set, and a state, which says what has become of it.
 Those that have a next time stand in a heap by wall time; those that are paused, or have nothing left, in none. What
-fires them is in ``policies/firing.py``. A document is read when it fires first: a log that is read back, and a node that
-follows one, need neither its lines nor zones.
+fires them is in ``policies/firing.py``. A document is read when it fires first: a log that is read back, and a node
+that follows one, need neither its lines nor zones.
 """
 
+import contextlib
 from bisect import bisect_left, bisect_right
 
 import cython
@@ -31,9 +32,12 @@ class Schedule:
         return self.document
 
     def times(self):
-        """Return its times. Raise ZoneError where this machine has no data of its zone."""
+        """Return its times; None: this machine has no data of its zone."""
         if self.timing is None:
-            self.timing = self.read().timing()
+            from beanpole.schedules.zones import ZoneError  # noqa: PLC0415 - as above
+
+            with contextlib.suppress(ZoneError):
+                self.timing = self.read().timing()
         return self.timing
 
 
@@ -91,6 +95,7 @@ class ScheduleTable:
 
     def place(self, schedule):
         """Let a schedule stand in the heap as its state says."""
+        self.latest_wall_ns = max(self.latest_wall_ns, schedule.state.last_ns)
         if schedule.state.next_ns and not schedule.state.paused:
             return self.wait(schedule, schedule.state.due_ns)
         return self.heap.remove(schedule) if schedule.heap_index >= 0 else 0

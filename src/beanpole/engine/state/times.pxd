@@ -64,6 +64,7 @@ cdef class ServerTimes:
     cdef readonly Histogram reserve_wait # from a reserve until its job, of those that got one
     cdef readonly Histogram turn         # microseconds of a turn
     cdef readonly Histogram turn_commands
+    cdef readonly Histogram schedule_late    # from when a schedule is due until its job is put
     cdef readonly Histogram sync         # from when a log begins to make something durable until it is
     cdef readonly Py_ssize_t tube_count  # tubes that have times of their own
     cdef TubeTimes times_of_a_tube(self)

@@ -140,6 +140,7 @@ class ServerTimes:
         self.reserve_wait = Histogram(Unit.JOB_TIME)
         self.turn = Histogram(Unit.TURN_TIME)
         self.turn_commands = Histogram(Unit.COMMANDS)
+        self.schedule_late = Histogram(Unit.JOB_TIME)
         self.sync = Histogram(Unit.TURN_TIME)
 
     def times_of_a_tube(self):

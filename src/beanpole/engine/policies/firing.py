@@ -1,0 +1,350 @@
+"""Firing: what becomes of a schedule when one of its times has come.
+
+Each time becomes a job, or is skipped, for the job before is still there or its key is taken, or is missed, for it
+passed while nothing could fire: the state of the schedule counts all three. The state and the job stand in one record,
+so that a crash takes both or none, and it is written only where there is room. Where there is none, or this machine has
+no data of the zone, nothing happens, the schedule is blocked, and it is tried again in a second.
+
+The wall clock is the engine's clock and `Queue.wall_lead_ns`, which whoever runs the engine sets before each tick.
+While there are schedules it is looked at each second at least. Set back by up to three hours, times wait for it: none
+is at or before the last one. Set back further, it was wrong before, and all next times are computed again, as they are
+at each start, when zones may have other data.
+"""
+
+from zlib import crc32
+
+import cython
+from cython.cimports.beanpole.engine.policies.attempts import add_new, died_in, ends
+from cython.cimports.beanpole.engine.policies.expiry import expiry_of, give_expiry
+from cython.cimports.beanpole.engine.policies.uniqueness import give_body_key, give_key, key_holder
+from cython.cimports.beanpole.engine.state.job import Flag, Job, State, new_job
+from cython.cimports.beanpole.engine.state.queue import Queue
+from cython.cimports.beanpole.engine.state.records import Room
+from cython.cimports.beanpole.engine.state.schedule import Blocked, Schedule, ScheduleState, ScheduleTable
+from cython.cimports.beanpole.engine.state.tags import (
+    EXPIRY_BYTES,
+    SCHEDULED_FIXED,
+    TAG_FRAME_BYTES,
+    ExpireBit,
+    put_scheduled,
+)
+from cython.cimports.beanpole.engine.state.tube import RULE_TAGS_BYTES, Tube
+from cython.cimports.libc.stdint import int64_t
+
+from beanpole.engine import limits
+
+SECOND_NS = cython.declare(int64_t, 1_000_000_000)
+ROOM_RETRY_NS = cython.declare(int64_t, limits.ROOM_RETRY_NS)
+
+MOVES_PER_FIRE = cython.declare(cython.Py_ssize_t, 50)
+"""Jobs that become ready in the time in which a schedule fires: a hundred fire in a tick at the most."""
+
+MOVES_PER_MISS = cython.declare(cython.Py_ssize_t, 5)  # the same of a time that is missed: where it lies is computed
+BYTES_PER_MOVE = cython.declare(int64_t, 200)  # that are recorded in the time in which a job becomes ready
+
+MISSES_COUNTED = cython.declare(cython.Py_ssize_t, 100)
+"""Times that are counted one by one when they are missed together: nothing goes through a year of minutes."""
+
+CLOCK_SET_NS = cython.declare(int64_t, 3 * 3600 * 1_000_000_000)
+"""A wall clock that is set back further was wrong before (cron(8) of Debian has the same three hours)."""
+
+
+def wall_of(queue, now_ns):
+    """Return the wall clock, in nanoseconds of UTC."""
+    return now_ns + queue.wall_lead_ns
+
+
+def look_soon(queue, now_ns):
+    """Let the next tick look at the schedules: one of them has changed."""
+    queue.schedules_at_ns = now_ns
+    return 0
+
+
+def state_bytes(schedule):
+    """Return the bytes for which there must be room when a schedule changes and puts no job."""
+    return STATE_BYTES + len(schedule.name)
+
+
+def fired_bytes(schedule):
+    """Return the bytes for which there must be room when a schedule puts a job, as for a put."""
+    document = schedule.read()
+    tags: cython.Py_ssize_t = RULE_TAGS_BYTES + TAG_FRAME_BYTES + SCHEDULED_FIXED + len(schedule.name)
+    if document.key:
+        tags += TAG_FRAME_BYTES + 1 + len(document.key)
+    if document.expire_ns:
+        tags += TAG_FRAME_BYTES + EXPIRY_BYTES
+    return state_bytes(schedule) + len(document.tube) + tags + len(document.body)
+
+
+# --- times ------------------------------------------------------------------------------------------------------------
+
+
+@cython.cfunc
+def spread_of(schedule: Schedule) -> object:
+    """Return by how many nanoseconds the jobs of a schedule are put later: its name decides."""
+    spread_ns = schedule.read().spread_ns
+    return crc32(schedule.name) * spread_ns >> 32 if spread_ns else 0
+
+
+def behind(state, wall_ns):
+    """Return the moment behind which a schedule's next time is looked for that is set, or goes on, now."""
+    return wall_ns if state.last_ns > wall_ns + CLOCK_SET_NS else max(wall_ns, state.last_ns)
+
+
+def set_next(schedule, state, behind_ns):
+    """Let the next time be the first one behind a moment; without data of the zone that is left for later."""
+    times = schedule.times()
+    if times is None:
+        state.next_ns = behind_ns
+        state.due_ns = 0
+        return 0
+    found = times.after(behind_ns)
+    state.next_ns = 0 if found is None else found
+    state.due_ns = 0 if found is None else found + spread_of(schedule)
+    return 0
+
+
+@cython.cfunc
+def find_missed(schedule: Schedule, state: cython.pointer(ScheduleState), wall_ns: int64_t) -> cython.Py_ssize_t:
+    """Count the times from the next one on that have passed, MISSES_COUNTED at the most; set the last one in `state`.
+
+    That is found backwards from the wall clock.
+    """
+    times = schedule.times()
+    at = state.next_ns
+    latest = None if times is None else times.until(wall_ns - spread_of(schedule))
+    if latest is None or latest < at:
+        latest = at  # the zone is missing, or has other data than when this time was computed
+    state.last_ns = latest
+    count: cython.Py_ssize_t = 1
+    while at is not None and at < latest and count < MISSES_COUNTED:
+        at = times.after(at)
+        count += 1
+    return count
+
+
+def miss_overdue(schedule, state, wall_ns):
+    """Count the times as missed that are due and have not fired, for the schedule is paused or gets others now."""
+    if not state.paused and 0 < state.due_ns <= wall_ns:
+        state.misses += find_missed(schedule, state, wall_ns)
+    return 0
+
+
+# --- a tick -----------------------------------------------------------------------------------------------------------
+
+
+def fire_due(queue, now_ns, most, changed):
+    """Let the schedules fire that are due, as far as that takes no longer than `most` jobs that become ready.
+
+    Return how many jobs become ready in that time, and add the tubes that have new jobs to `changed`.
+    """
+    table: ScheduleTable = queue.schedules
+    wall_ns: int64_t = wall_of(queue, now_ns)
+    spent: cython.Py_ssize_t = 0
+    if wall_ns < table.latest_wall_ns - CLOCK_SET_NS:
+        table.latest_wall_ns = wall_ns
+        table.clock_set_count += 1
+        table.computed = b""
+        queue.notice("the wall clock was set back by more than three hours: all schedules follow it from here on")
+    table.latest_wall_ns = max(table.latest_wall_ns, wall_ns)
+    queue.schedules_at_ns = -1 if not table.names else now_ns + SECOND_NS
+    if queue.draining:
+        return 0  # the next server finds what is late, or missed
+    if table.computed is not None:
+        spent += compute_again(queue, now_ns, table, wall_ns, most)
+    while table.heap.count and table.heap.entries[0].key <= wall_ns and spent < most:
+        spent += fire(queue, now_ns, wall_ns, table, cython.cast(Schedule, table.heap.entries[0].item), changed)
+    if table.heap.count:
+        root_ns: int64_t = max(table.heap.entries[0].key - queue.wall_lead_ns, 0)
+        queue.schedules_at_ns = min(queue.schedules_at_ns, root_ns)
+    if table.computed is not None:
+        queue.schedules_at_ns = min(queue.schedules_at_ns, now_ns + ROOM_RETRY_NS)
+    return spent
+
+
+@cython.cfunc
+def compute_again(
+    queue: Queue, now_ns: int64_t, table: ScheduleTable, wall_ns: int64_t, most: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    """Compute more of the next times that lie ahead once more; record those that have moved."""
+    state: ScheduleState
+    schedule: Schedule
+    spent: cython.Py_ssize_t = 0
+    names: list = table.names_after(table.computed, most // MOVES_PER_FIRE)
+    for name in names:
+        schedule = table.named(name)
+        state = schedule.state
+        was_wrong: cython.bint = state.last_ns > wall_ns + CLOCK_SET_NS
+        unread: cython.bint = schedule.document is None
+        spent += MOVES_PER_FIRE
+        if was_wrong or (state.due_ns > wall_ns and schedule.times() is not None):
+            behind_ns: int64_t = behind(cython.address(state), wall_ns)
+            if not was_wrong:
+                behind_ns = max(wall_ns - cython.cast(int64_t, spread_of(schedule)), state.last_ns)
+            else:
+                state.last_ns = 0
+            set_next(schedule, cython.address(state), behind_ns)
+        if was_wrong or state.next_ns != schedule.state.next_ns or state.due_ns != schedule.state.due_ns:
+            if queue.records.room_for_change(state_bytes(schedule)) != Room.OK:
+                return spent
+            schedule.state = state
+            queue.records.schedule_fired(schedule, None)
+            table.place(schedule)
+        if unread:
+            schedule.document = schedule.timing = None  # for many fire seldom
+        table.computed = name
+    if len(names) < most // MOVES_PER_FIRE:
+        table.computed = None
+    return spent
+
+
+@cython.cfunc
+def fire(
+    queue: Queue, now_ns: int64_t, wall_ns: int64_t, table: ScheduleTable, schedule: Schedule, changed: list
+) -> cython.Py_ssize_t:
+    """Do what is due with a schedule, in this order: times that are missed, those that are skipped, a job.
+
+    Return in which time that is done, as :func:`fire_due` does.
+    """
+    state: ScheduleState = schedule.state  # what holds when there is room to record it
+    document = schedule.read()
+    cost: cython.Py_ssize_t = MOVES_PER_FIRE
+    if state.due_ns == 0:
+        if schedule.times() is None:
+            return cost + block(table, schedule, Blocked.ZONE, wall_ns)
+        set_next(schedule, cython.address(state), state.next_ns)
+        if state.due_ns == 0 or state.due_ns > wall_ns:
+            return cost + keep(queue, table, schedule, cython.address(state), wall_ns)
+    due_ns: int64_t = state.due_ns
+    fires: cython.bint = True
+    misses: cython.Py_ssize_t = 0
+    state.last_ns = state.next_ns
+    if wall_ns - due_ns > document.late_ns:
+        misses = find_missed(schedule, cython.address(state), wall_ns)
+        cost += MOVES_PER_MISS * misses
+        fires = document.catch_up
+        misses -= fires
+        state.misses += misses
+    skips: cython.bint = fires and is_held_back(queue, now_ns, schedule, changed)
+    state.skips += skips
+    set_next(schedule, cython.address(state), state.last_ns)
+    if not fires or skips:
+        if keep(queue, table, schedule, cython.address(state), wall_ns) == 0:
+            table.miss_count += misses
+            table.skip_count += skips
+        return cost
+    size: int64_t = fired_bytes(schedule)
+    room: cython.int = queue.records.room_for_put(size)
+    if room != Room.OK:
+        return cost + no_room(table, schedule, room, wall_ns)
+    job: Job = put_fired(queue, now_ns, schedule, state.last_ns, state.fires + 1)
+    if job is None:
+        return cost + block(table, schedule, Blocked.DISK, wall_ns)
+    state.fires += 1
+    state.job = job.id
+    table.fire_count += 1
+    table.miss_count += misses
+    queue.server_times.schedule_late.add((wall_ns - due_ns) // 1_000)
+    record(queue, table, schedule, cython.address(state), job)
+    changed.append(job.tube)
+    return cost + size // BYTES_PER_MOVE
+
+
+# --- what becomes of it -----------------------------------------------------------------------------------------------
+
+
+@cython.cfunc
+def keep(
+    queue: Queue, table: ScheduleTable, schedule: Schedule, state: cython.pointer(ScheduleState), wall_ns: int64_t
+) -> cython.int:
+    """Let a schedule have another state without a job, if there is room to record it; 0: there was."""
+    room: cython.int = queue.records.room_for_change(state_bytes(schedule))
+    if room != Room.OK:
+        no_room(table, schedule, room, wall_ns)
+        return 1
+    record(queue, table, schedule, state, None)
+    return 0
+
+
+def record(queue, table, schedule, state, job):
+    """Let a schedule have another state, and record it with the job that it has put."""
+    schedule.state = state[0]
+    schedule.blocked = Blocked.NOT
+    queue.records.schedule_fired(schedule, job)
+    table.place(schedule)
+    if state.next_ns and state.due_ns == 0:
+        block(table, schedule, Blocked.ZONE, wall_of(queue, queue.now_ns))
+    return 0
+
+
+@cython.cfunc
+def no_room(table: ScheduleTable, schedule: Schedule, room: cython.int, wall_ns: int64_t) -> cython.int:
+    """Let a schedule try again that finds no room: soon if the end of the turn makes some, else in a second."""
+    if room == Room.WAIT:
+        return table.wait(schedule, wall_ns + ROOM_RETRY_NS)
+    return block(table, schedule, Blocked.DISK, wall_ns)
+
+
+@cython.cfunc
+def block(table: ScheduleTable, schedule: Schedule, why: cython.int, wall_ns: int64_t) -> cython.int:
+    """Let a schedule that can't fire try again in a second."""
+    schedule.blocked = why
+    return table.wait(schedule, wall_ns + SECOND_NS)
+
+
+@cython.cfunc
+def is_held_back(queue: Queue, now_ns: int64_t, schedule: Schedule, changed: list) -> cython.bint:
+    """Whether a time is skipped: the last job of the schedule is not done, or somebody has the key of the next."""
+    if not schedule.read().overlap and schedule.state.job:
+        job: Job = queue.jobs.find(schedule.state.job)
+        if job is not None and job.tube.name == schedule.read().tube and not is_past(now_ns, job):
+            return True
+    return taken_key(queue, now_ns, schedule, changed) is not None
+
+
+@cython.cfunc
+def is_past(now_ns: int64_t, job: Job) -> cython.bint:
+    """Whether nobody will do a job any more by itself: it is buried, dead, or its time to wait is over."""
+    if job.state == State.BURIED or died_in(job) is not None:
+        return True
+    return job.flags & Flag.COUNTING != 0 and expiry_of(job) <= now_ns
+
+
+def taken_key(queue, now_ns, schedule, changed):
+    """Return the job that holds the key which the next job of a schedule wants, or None."""
+    document = schedule.read()
+    tube: Tube = queue.tube_named(document.tube)
+    holder: Job = None
+    if document.key:
+        key: bytes = document.key
+        holder = key_holder(queue, tube, key, len(key), False)
+    elif tube is not None and tube.rules is not None and tube.rules.unique:
+        body: bytes = document.body
+        holder = key_holder(queue, tube, body, len(body), True)
+    if holder is not None and holder.flags & Flag.COUNTING and ends(queue, now_ns, holder):
+        changed.append(holder.tube)  # its time was over: it is gone, or dead there
+        return None
+    return holder
+
+
+def put_fired(queue, now_ns, schedule, at_ns, fire):
+    """Put the job of a schedule, for one of its times; the caller records it. None: there is no memory for it."""
+    document = schedule.read()
+    tube: Tube = queue.open_tube(document.tube)
+    body: bytes = document.body
+    job: Job = new_job(queue.next_job_id, tube, body, len(body))
+    if job is None:
+        queue.drop_if_unused(tube)
+        return None
+    if document.key:
+        key: bytes = document.key
+        give_key(job, key, len(key), document.until_reserve)
+    elif tube.rules is not None and tube.rules.unique:
+        give_body_key(job, tube.rules.unique_until_reserve)
+    if document.expire_ns:
+        give_expiry(job, document.expire_ns, ExpireBit.OWN)
+    put_scheduled(job, at_ns, fire, schedule.name)
+    job.pri = document.pri
+    job.ttr_s = document.ttr_s
+    add_new(queue, now_ns, job, document.delay_ns)
+    return job
