@@ -106,7 +106,7 @@ def test_the_lines_of_schedules_are_read_as_the_grammar_says() -> None:
     seen = set()
     fields = {"minutes": b"1,5-9", "hours": b"*/2", "days": b"L", "months": b"JAN-MAR", "weekdays": b"FRI#2"}
     times = {"date": b"2028-02-29", "time": b"2028-02-29T02:30:00.5+01:00", "tube": b"t", "part": b"-x_1"}
-    for _ in range(SENTENCES):
+    for _ in range(5 * SENTENCES):
         said = {"positive": b"%d" % chance.randint(1, 500), "seconds": b"%d.25" % chance.randrange(1, 80_000)}
         text = GRAMMAR.sentence("header", chance, said | fields | times | {"interval": b"7"})
         name, found = read_line(text, LINES, (), "line")

@@ -335,7 +335,7 @@ def read_key(words: list[bytes]) -> bytes:
 
 def read_pri(words: list[bytes]) -> int:
     """Read a priority."""
-    return 0 if only(words) == b"0" else number(words[0])
+    return 0 if not only(words).strip(b"0") else number(words[0])
 
 
 def decimal(value: int) -> bytes:

@@ -21,10 +21,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from beanpole.errors import ScheduleError
 from beanpole.protocol.names import NAME_RULE, TUBE
 from beanpole.protocol.rules import decimal
 from beanpole.quantities import DURATION_FORM, seconds_of
-from beanpole.schedules.document import LINES, Document, ScheduleError, check, parse
+from beanpole.schedules.document import LINES, Document, check, parse
 
 BODIES = ("body", "json", "body_base64")
 """The keys that have the body."""

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beanpole.schedules.document import LINES, ScheduleError, parse
+from beanpole.errors import ScheduleError
+from beanpole.schedules.document import LINES, parse
 from beanpole.schedules.file import EntryError, comment, document_of, read, section
 
 EVERY_LINE = """
