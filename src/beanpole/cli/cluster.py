@@ -389,6 +389,7 @@ def record_of_salvage(found: "Salvaged", directory: str) -> dict[str, object]:
         "lost_bytes": found.lost_bytes,
         "lost_segments": found.lost_segments,
         "lost_ids": found.lost_ids,
+        "lost_schedules": found.lost_schedules,
     }
 
 
@@ -398,6 +399,8 @@ def salvage_text(found: "Salvaged", directory: str) -> str:
         left_out.append(f"all of segment {', '.join(map(str, found.lost_segments))}")
     if found.lost_ids:
         left_out.append(f"{jobs_text(len(found.lost_ids))} of which only changes are left")
+    if found.lost_schedules:
+        left_out.append(f"{plural(len(found.lost_schedules), 'schedule')} of which only fires are left")
     return (
         f"{jobs_text(found.jobs)} exported. Left out: {'; '.join(left_out)}. Go on with: beanpole serve -b {directory}"
     )

@@ -266,7 +266,8 @@ def salvage(directory: Path, *, as_json: bool, dry_run: bool) -> ExitCode:
     The damaged files stay as they are, in a folder damaged.N of DIR. Nothing is done to a log that is not damaged, and
     none to one that a server uses. May be interrupted and called again.
 
-    Reported are every range of bytes that is lost, and every job of which only changes are left. A job that was put in
+    Reported are every range of bytes that is lost, every job of which only changes are left, and every schedule of
+    which only fires are left. A job that was put in
     a lost range is lost without a trace; a job that was deleted in one is back; one that was changed there is as it
     was before.
     """

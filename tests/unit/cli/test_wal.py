@@ -12,10 +12,12 @@ from click.testing import CliRunner, Result
 
 from beanpole.cli import wal as verb
 from beanpole.cli.main import cli, main
-from beanpole.log.format import Kind
+from beanpole.log.format import STATE, Kind
 from tests.e2e.process import written_to
 from tests.unit.log import real_log
 from tests.unit.log.real_log import ALIVE, JOB_COUNT, contents, copy, place_of, places, segment_names
+from tests.unit.log.test_growth import log_of
+from tests.unit.log.test_schedules import State, fired_record, schedule_record
 
 COMMAND = [sys.executable, "-m", "beanpole", "wal"]
 
@@ -138,6 +140,39 @@ def test_dump_shows_rules_on_one_line() -> None:
 def test_dump_escapes_what_a_terminal_would_obey() -> None:
     place = {"segment": 1, "offset": 16, "bytes": 9, "kind": "put"}
     assert verb.text_of(place | {"failed": "no\n\x1b[2J"}).endswith(r" failed=no\n\x1b[2J")
+
+
+def test_schedules_are_shown_and_kept(tmp_path: Path) -> None:
+    state = State(2_000_000_000, 2_000_000_000, 1_000_000_000, 3, 2, 1, 9)
+    records = [
+        schedule_record(b"nightly", State(1_000_000_000, 1_000_000_000), b"every: 1\n\n\x1b[2J"),
+        fired_record(b"nightly", state, job=9),
+        fired_record(b"gone", state, job=10),
+    ]
+    ((name, content),) = log_of(*records).items()
+    (tmp_path / name).write_bytes(content)
+    _, first, second, _, _ = run("dump", "--bodies", tmp_path).output.splitlines()
+    assert first.endswith(
+        "set_at=1970-01-01T00:00:00.000000005Z level=1 document_bytes=14 document='every: 1\\n\\n\\x1b[2J'"
+    )
+    assert "fired   schedule=nightly next=1970-01-01T00:00:02.000000000Z due=" in second
+    assert " fires=3 skips=2 misses=1 last_job=9 paused=0 job=9 pri=0 " in second
+    assert second.endswith(" body_bytes=4 body='body'")
+    assert [len(run("dump", *each, tmp_path).output.splitlines()) for each in (("--job", "9"), ("--tube", "mail"))] == [
+        2,
+        3,
+    ]
+    result = run("check", tmp_path)
+    assert "schedule gone has fired, but no record holds its document or drops it" in result.output
+    assert "The server would start, with 2 jobs and 1 schedule." in result.output
+    assert "Schedules: 1\n" in run("stat", tmp_path).output
+    result = run("salvage", tmp_path)
+    assert "Schedule gone is lost: only fires of it are left.\n2 jobs and 1 schedule are kept." in result.output
+    assert "Nothing is wrong. The server would start with 2 jobs and 1 schedule." in run("check", tmp_path).output
+    kept = [json.loads(line) for line in run("dump", "--json", "--bodies", tmp_path).output.splitlines()]
+    (schedule,) = [each for each in kept if each["kind"] == "schedule"]
+    assert [schedule[each] for each in STATE] == list(state)
+    assert schedule["document"] == "every: 1\n\n\x1b[2J"
 
 
 def test_dump_of_a_damaged_log(damaged: Path) -> None:

@@ -12,13 +12,13 @@ from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
 from beanpole.log import limits
 from beanpole.log.accounts import Accounts
-from beanpole.log.compaction import write_all
+from beanpole.log.compaction import Compaction, schedules_in, write_all
 from beanpole.log.encoder import Encoder
 from beanpole.log.errors import OtherVersionError
 from beanpole.log.files.names import segment_name
 from beanpole.log.files.recovery import recover
 from beanpole.log.format import FIRED_FIXED, FRAME, SCHEDULE_FIXED, SEGMENT_HEADER, STATE, Kind
-from beanpole.log.reader import describe, read_header
+from beanpole.log.reader import describe, items_in, read_header
 from beanpole.log.replay import Replay
 from beanpole.schedules import document as schedule_document
 from tests.simulation.disk import SimDisk
@@ -174,6 +174,53 @@ def test_job_is_booked_as_a_whole_one_and_a_document_as_rules_are() -> None:
         log_of(schedule_record(b"a", State(), b""), seal(b"\3" + (9).to_bytes(8, "little")))[segment_name(1)], 4
     )
     assert (accounts.live_bytes, accounts.live_count) == (0, 0)
+
+
+# --- compaction -------------------------------------------------------------------------------------------------------
+
+
+def test_compaction_writes_the_schedules_of_a_segment_again_as_they_are_now() -> None:
+    """And the jobs that fires have put; it finds both in the segment, or in a cluster by a look at all, in steps."""
+    now = State(65, 65, 5, 1, 0, 0, 9)
+    segments = [
+        [
+            schedule_record(b"a", State(5, 5)),
+            schedule_record(b"dropped", State(5, 5)),
+            schedule_record(b"later", State(5, 5)),
+            schedule_record(b"a", State(6, 6)),
+            fired_record(b"a", now, job=9),
+        ],
+        [schedule_record(b"dropped", State(), b""), schedule_record(b"later", State(7, 7))],
+    ]
+    contents = [log_of(*each)[segment_name(1)] for each in segments]
+    assert items_in(contents[0]) == [b"a", b"dropped", b"later", b"a", 9]
+    for by_reading in (True, False):
+        replay = Replay(Engine(records=(records := Encoder(Accounts(2**20), SALT))), records)
+        for i, content in enumerate(contents):
+            replay.segment(content, i + 1)
+        engine = replay.restore.engine
+        records.open_segment(3, 2**20)
+        compaction = Compaction(engine, records)
+        assert compaction.begin(1)
+        assert schedules_in(engine, 1, b"") == ([b"a"], b"later")
+        assert schedules_in(engine, 1, b"later") == ([], b"")
+        compaction.set_ids(items_in(contents[0]) if by_reading else [b"a", 9])
+        assert compaction.step(at_once=True)
+        assert compaction.emptied
+        assert compaction.moved_count == 2
+        assert records.accounts.live_in(1) == 0
+        records.end_segment()
+        pieces: list[bytes] = []
+        records.write_to(lambda _at, data: pieces.append(bytes(data)))  # noqa: B023 - called here
+        compaction.finish()
+        moved = fields_in(pieces[0])
+        assert set(moved) == {b"a", 9}
+        assert [moved[b"a"][each] for each in STATE] == list(now)
+        after = Replay(Engine(records=(encoder := Encoder())), encoder)
+        for i, content in enumerate([contents[1], pieces[0]]):
+            after.segment(content, i + 2)
+        assert after.lost_schedules == set()
+        assert held(after.restore.engine) == {b"a": (now, DOCUMENT), b"later": (State(7, 7), DOCUMENT), 9: b"mail"}
 
 
 # --- what is refused, and what is damage ------------------------------------------------------------------------------

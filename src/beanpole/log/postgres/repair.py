@@ -23,7 +23,7 @@ from beanpole.log.postgres.store import (
     UnreadableError,
 )
 from beanpole.log.postgres.transfer import Progress, check_new, check_stopped, write_directory
-from beanpole.log.tools.inspect import Survey, empty_replay, survey_segment
+from beanpole.log.tools.inspect import Survey, empty_replay, survey_segment, text_of
 
 ROWS_AT_ONCE = 64
 UNREADABLE_MAX = 1_000
@@ -101,6 +101,9 @@ class Salvaged:
     lost_ids: list[int]
     """Jobs of which only changes are left."""
 
+    lost_schedules: list[str]
+    """Schedules of which only fires are left."""
+
 
 async def salvage_directory(conninfo: str, path: Path, progress: Progress) -> Salvaged:
     """Close the log, and write what can be read of its jobs into a new directory.
@@ -143,7 +146,8 @@ class Salvage:
     def result(self, jobs: int) -> Salvaged:
         lost_bytes = sum(each.lost_bytes for each in self.survey.findings) - self.filled_bytes
         ids = sorted(self.replay.orphans)
-        return Salvaged(jobs, self.row_count, self.lost_rows, lost_bytes, self.lost_segments, ids)
+        names = [text_of(each) for each in sorted(self.replay.lost_schedules)]
+        return Salvaged(jobs, self.row_count, self.lost_rows, lost_bytes, self.lost_segments, ids, names)
 
     async def read_segment(self, segment: int) -> None:
         """Replay what is good in a segment."""
