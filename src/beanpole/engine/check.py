@@ -7,6 +7,7 @@ from cython.cimports.beanpole.engine.policies.uniqueness import rival
 from cython.cimports.beanpole.engine.state.failures import Failures
 from cython.cimports.beanpole.engine.state.heap import Heap, Item
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of
+from cython.cimports.beanpole.engine.state.schedule import Schedule, ScheduleTable
 from cython.cimports.beanpole.engine.state.session import Session, wide_waiting
 from cython.cimports.beanpole.engine.state.tags import read_flags
 from cython.cimports.beanpole.engine.state.times import SPAN_NS, SPANS_MAX, JobTime, spans_of
@@ -26,6 +27,7 @@ def check(engine: Engine) -> None:
     check_expiry(engine)
     check_failures(engine)
     check_times(engine)
+    check_schedules(engine)
     jobs = {tube: [] for tube in engine.tube_list}
     for each in engine.jobs.jobs():
         job: Job = each
@@ -123,6 +125,24 @@ def check_times(engine: Engine) -> None:
         assert all(total >= sum(of_tubes) for total, *of_tubes in places), "a tube has timed more than the server"
     due = [job.id for job in engine.jobs.jobs() if job.flags & Flag.DUE and job.state != State.READY]
     assert not due, f"the delays of jobs {due} are over, but they are not ready"
+
+
+def check_schedules(engine: Engine) -> None:
+    """Assert that schedules are found by name and in order, and that those with a next time are looked at in time."""
+    table: ScheduleTable = engine.schedules
+    if table is None:
+        return
+    assert table.names == sorted(table.by_name), "the names of schedules are not in order"
+    table.heap.check()
+    waiting = paused = 0
+    for name in table.names:
+        schedule: Schedule = table.by_name[name]
+        waits = schedule.state.next_ns != 0 and not schedule.state.paused
+        assert waits == (schedule.heap_index >= 0), f"schedule {name} waits for no time, or for one that it has not"
+        waiting += waits
+        paused += schedule.state.paused
+    assert (waiting, paused) == (table.heap.count, table.paused_count), "schedules that are gone are counted"
+    assert not table.names or engine.schedules_at_ns >= 0, "nobody looks at the schedules"
 
 
 def check_tube(engine: Engine, tube: Tube, jobs: list[Job]) -> None:

@@ -105,14 +105,14 @@ def set_next(schedule, state, behind_ns):
 
 
 @cython.cfunc
-def find_missed(schedule: Schedule, state: cython.pointer(ScheduleState), wall_ns: int64_t) -> cython.Py_ssize_t:
-    """Count the times from the next one on that have passed, MISSES_COUNTED at the most; set the last one in `state`.
+def find_missed(schedule: Schedule, state: cython.pointer(ScheduleState), due_ns: int64_t) -> cython.Py_ssize_t:
+    """Count the times from the next one on that were due by a moment, MISSES_COUNTED at the most; note the last one.
 
-    That is found backwards from the wall clock.
+    That is found backwards from the moment.
     """
     times = schedule.times()
     at = state.next_ns
-    latest = None if times is None else times.until(wall_ns - spread_of(schedule))
+    latest = None if times is None else times.until(due_ns - spread_of(schedule))
     if latest is None or latest < at:
         latest = at  # the zone is missing, or has other data than when this time was computed
     state.last_ns = latest
@@ -145,7 +145,7 @@ def fire_due(queue, now_ns, most, changed):
         table.latest_wall_ns = wall_ns
         table.clock_set_count += 1
         table.computed = b""
-        queue.notice("the wall clock was set back by more than three hours: all schedules follow it from here on")
+        queue.notice("the wall clock was set back by more than three hours: the next times of schedules follow it")
     table.latest_wall_ns = max(table.latest_wall_ns, wall_ns)
     queue.schedules_at_ns = -1 if not table.names else now_ns + SECOND_NS
     if queue.draining:
@@ -220,9 +220,10 @@ def fire(
     misses: cython.Py_ssize_t = 0
     state.last_ns = state.next_ns
     if wall_ns - due_ns > document.late_ns:
-        misses = find_missed(schedule, cython.address(state), wall_ns)
-        cost += MOVES_PER_MISS * misses
         fires = document.catch_up
+        missed_ns: int64_t = wall_ns if fires else wall_ns - document.late_ns - 1
+        misses = find_missed(schedule, cython.address(state), missed_ns)
+        cost += MOVES_PER_MISS * misses
         misses -= fires
         state.misses += misses
     skips: cython.bint = fires and is_held_back(queue, now_ns, schedule, changed)
