@@ -369,6 +369,14 @@ log_format = option(
     "  [default: no limit]",
 )
 @option(
+    "--schedules-max",
+    type=click.IntRange(0),
+    metavar="N",
+    default=limits.SCHEDULES_MAX,
+    show_default=True,
+    help="Schedules that there may be; set-schedule of one more is answered with BAD_SCHEDULE.",
+)
+@option(
     "--connections-max",
     type=click.IntRange(1),
     metavar="N",

@@ -84,7 +84,7 @@ class Roles:
     def make_engine(self, records: Encoder, settings: ClusterSettings) -> Engine:
         """Return an empty engine."""
         engine = Engine(settings.body_bytes_max, 0, self.all_facts, records)
-        engine.tubes_max = self.settings.tubes_max
+        self.host.equip(engine)
         return engine
 
     def all_facts(self) -> dict[str, str]:

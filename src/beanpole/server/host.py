@@ -26,6 +26,7 @@ from beanpole.server.process import (
 from beanpole.server.settings import Settings
 
 if TYPE_CHECKING:
+    from beanpole.engine.engine import Engine
     from beanpole.server.supervisor import Supervisor
 
 DESCRIPTORS_RESERVED = 16
@@ -103,6 +104,12 @@ class Host:
             await self.console.stopped()
         self.logger.info("stopped", exit_code=int(self.exit_code))
         return self.exit_code
+
+    def equip(self, engine: "Engine") -> None:
+        """Give an engine what the settings say, and a place for what belongs into the server's log."""
+        engine.tubes_max = self.settings.tubes_max
+        engine.schedules_max = self.settings.schedules_max
+        engine.notice = self.logger.warning
 
     def ready(self) -> None:
         """Start the console and report, the first time, that clients are answered."""

@@ -21,7 +21,7 @@ class AlwaysLeads:
         self.host = host
         self.loop = asyncio.get_running_loop()
         self.engine, self.log, clock_offset_ns, self.opened = open_log(host, self.loop)
-        self.engine.tubes_max = host.settings.tubes_max
+        host.equip(self.engine)
         self.clients = open_clients(host, self.engine, self.log, clock_offset_ns)
 
     def start(self) -> None:

@@ -19,6 +19,7 @@ class Settings:
     port: int = limits.PORT_DEFAULT  # TCP port of the addresses that don't name one; 0: the system chooses
     body_bytes_max: int = limits.BODY_BYTES_MAX_DEFAULT  # bytes of a job's body
     tubes_max: int = limits.TUBES_MAX  # tubes that there may be; a command that needs one more is refused
+    schedules_max: int = limits.SCHEDULES_MAX  # schedules that there may be
     connections_max: int = server_limits.CONNECTIONS_MAX  # at a time; further ones wait until one of them ends
     one_reply_per_send: bool = False  # for clients that can't take two replies to pipelined commands at once
     user: str | None = None  # who to become when the sockets are bound

@@ -50,6 +50,7 @@ def host_of(observer: Observer) -> Any:  # noqa: ANN401 - as much of one as is a
         facts=dict,
         exit_code=ExitCode.OK,
         ready=lambda: None,
+        equip=lambda _engine: None,
     )
 
 
