@@ -18,7 +18,7 @@ import pytest
 
 from beanpole import AsyncClient, BeanpoleError, Client
 from beanpole.client.putting import PutOptions
-from beanpole.protocol.extensions import EXTENSIONS, KIND_NAMES
+from beanpole.protocol.extensions import EXTENSIONS, KIND_NAMES, Kind
 from beanpole.testing import FakeServer
 from beanpole.testing.world import World
 from tests.servers import HOST, beanstalkd_server
@@ -34,11 +34,16 @@ BODY = (
 """The text of commands, of which none may be run. It has no line end where a size that lost digits would put one."""
 
 WITH_BODY = [
-    (verb, [KIND_NAMES[kind].decode() for kind in words], [KIND_NAMES[kind].decode() for kind in options])
+    (
+        verb,
+        [KIND_NAMES[kind].decode() for kind in words],
+        [KIND_NAMES[kind].decode() for kind in options if kind != left_out],
+    )
     for verb, words, options in EXTENSIONS
+    for left_out in ((Kind.AT, Kind.DELAY) if Kind.AT in options else (None,))
     if any(KIND_NAMES[kind] == b"bytes" for kind in words)
 ]
-"""The extensions with a body: their verb, the words behind it and their options."""
+"""The extensions with a body: their verb, the words behind it and their options, of which two are never together."""
 
 TEXT = BODY.decode()
 NOBODY = 2**63
@@ -185,7 +190,7 @@ VALUES = {
     **dict.fromkeys(("state", "states"), b"buried"),
     **dict.fromkeys(("timeout", "seconds", "delay", "expire"), b"9.5"),
     "key": b"k",
-    "taken": b"keep",
+    "taken": b"replace",
     "until": b"delete",
     "dead": b"now",
     "order": b"next",

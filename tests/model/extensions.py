@@ -5,6 +5,7 @@ Options stand last, as a dict. A duration is a number of seconds, also 0.5.
 
 # ruff: noqa: ARG002 - every command gets the session, whether it needs it or not
 
+from fractions import Fraction
 from typing import Any
 
 from tests.model.bookkeeping import SECOND, Thing
@@ -23,7 +24,12 @@ def said(verb: str, *words: Any) -> bytes:  # noqa: ANN401 - numbers and names
     return (" ".join(map(str, line)) + "\r\n" + ("" if body is None else body + "\r\n")).encode("latin-1")
 
 
-PUT_OPTIONS: dict[str, list[Any]] = {"taken": ["keep", "replace"], "until": ["delete", "reserve"]}
+PUT_OPTIONS: dict[str, list[Any]] = {
+    "taken": ["keep", "replace"],
+    "until": ["delete", "reserve"],
+    "at": [0, 1001, 1003.5],
+    "within": [0, 1, 2.5],
+}
 """What a put-job can have and a change-job can't; conversations give it to those with a key."""
 
 
@@ -37,12 +43,13 @@ class Extensions(ManyJobs):
         tube = options.get("tube", session.used)
         if not (is_one_too_many := self.is_one_too_many(tube)):
             self.open_tube(tube)
-        pri, delay, ttr = options.get("pri", 65536), options.get("delay", 0), options.get("ttr", 60)
+        pri, ttr = options.get("pri", 65536), options.get("ttr", 60)
         key, until = options.get("key"), options.get("until", "delete")
         rule = self.rules_of(tube).get("unique", "").split() if key is None else []
         merges, taken = bool(rule), "replace" if "replace" in rule else options.get("taken")
         until = "reserve" if "reserve" in rule else until
         holder = self.holder(tube, ("body", body) if merges else ("key", key) if key else None)
+        delay = self.delay_of(options, holder.created if holder and holder.state != "reserved" else self.now)
         if holder and taken != "replace":
             self.tally("puts-merged", tube, merges)
             return f"{'INSERTED' if merges else 'EXISTS'} {holder.id}"
@@ -68,6 +75,15 @@ class Extensions(ManyJobs):
         self.arrive(job)
         self.count_time(job, self.now + int(delay * SECOND))
         return f"INSERTED {job.id}"
+
+    def delay_of(self, options: dict[str, Any], put_first: int) -> Fraction:
+        """How many seconds a job that was put first in that moment is to wait; the wall clock is the engine's."""
+        delay = Fraction(options.get("delay", 0))
+        if "at" in options:
+            delay = max(Fraction(options["at"]) - Fraction(self.now, SECOND), Fraction(0))
+        if "within" in options:
+            delay = min(delay, max(Fraction(options["within"]) - Fraction(self.now - put_first, SECOND), Fraction(0)))
+        return delay
 
     def find_job(self, session: Thing, tube: str, key: str) -> str:
         holder = self.holder(tube, ("key", key))

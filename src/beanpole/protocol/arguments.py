@@ -13,6 +13,7 @@ from beanpole import limits
 TUBE_NAME_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.TUBE_NAME_BYTES_MAX)
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 MILLISECOND_NS = cython.declare(int64_t, 1_000_000)
+MOMENT_S_MAX = cython.declare(uint64_t, 2**33 - 1)
 RESERVE_TIMEOUT_S_MAX = cython.declare(uint32_t, limits.RESERVE_TIMEOUT_S_MAX)
 
 NAME_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-+/;.$_()"
@@ -68,6 +69,21 @@ def read_seconds(at, end, ns):
     if at is cython.NULL:
         return cython.NULL
     ns[0] = cython.cast(int64_t, seconds) * SECOND_NS
+    return read_decimals(at, end, ns)
+
+
+def read_moment(at, end, ns):
+    """Read seconds since 1970 like :func:`read_seconds`, but below 2^33: by 2106 a delay leads no further."""
+    seconds: uint64_t = 0
+    at = read_u64(at, end, cython.address(seconds))
+    if at is cython.NULL or seconds > MOMENT_S_MAX:
+        return cython.NULL
+    ns[0] = cython.cast(int64_t, seconds) * SECOND_NS
+    return read_decimals(at, end, ns)
+
+
+def read_decimals(at, end, ns):
+    """Add one to three decimals of a second if a point follows; return where they ended, or NULL: there is none."""
     if at == end or at[0] != 46:
         return at
     at += 1

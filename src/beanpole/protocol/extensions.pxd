@@ -23,6 +23,7 @@ cpdef enum Kind:
     SECONDS
     PRI
     DELAY
+    WITHIN                               # since the job was put first
     TTR                                  # whole seconds
     EXPIRE
     KEY                                  # of a job
@@ -68,8 +69,9 @@ cdef struct Arguments:
     Py_ssize_t key_bytes
     int64_t timeout_ns
     int64_t delay_ns                     # DELAY SECONDS
+    int64_t within_ns
     int64_t expire_ns
-    int64_t at_ns                        # AT: UTC
+    int64_t at_ns                        # AT: since 1970
     uint32_t pri
     uint32_t ttr_s                       # 1 or more
     uint32_t count                       # COUNT LIMIT BOUND

@@ -35,6 +35,7 @@ KIND_NAMES = {
     Kind.SECONDS: b"seconds",
     Kind.PRI: b"pri",
     Kind.DELAY: b"delay",
+    Kind.WITHIN: b"within",
     Kind.TTR: b"ttr",
     Kind.EXPIRE: b"expire",
     Kind.KEY: b"key",
@@ -67,7 +68,10 @@ EXTENSIONS = (
     (
         b"put-job",
         (Kind.BYTES,),
-        (Kind.TUBE, Kind.PRI, Kind.DELAY, Kind.TTR, Kind.KEY, Kind.TAKEN, Kind.UNTIL, Kind.EXPIRE),
+        (
+            *(Kind.TUBE, Kind.PRI, Kind.DELAY, Kind.AT, Kind.WITHIN, Kind.TTR),
+            *(Kind.KEY, Kind.TAKEN, Kind.UNTIL, Kind.EXPIRE),
+        ),
     ),
     (b"find-job", (Kind.TUBE, Kind.KEY), ()),
     (b"fail-job", (Kind.ID, Kind.TEXT_BYTES), (Kind.PRI, Kind.DELAY, Kind.DEAD)),
@@ -126,7 +130,7 @@ FEATURE_NAMES = sorted(
 
 
 def named(args):
-    """Return the arguments that were given, by name, in the order of Kind; durations in nanoseconds."""
+    """Return the arguments that were given, by name, in the order of Kind; times in nanoseconds."""
     given: uint64_t = args.given
     values = {
         Kind.ID: args.id,
@@ -140,6 +144,7 @@ def named(args):
         Kind.SECONDS: args.delay_ns,
         Kind.PRI: args.pri,
         Kind.DELAY: args.delay_ns,
+        Kind.WITHIN: args.within_ns,
         Kind.TTR: args.ttr_s,
         Kind.EXPIRE: args.expire_ns,
         Kind.TAKEN: "replace" if args.replace else "keep",

@@ -7,7 +7,7 @@ whole line a ``BAD_FORMAT``: nothing that a client asked for is dropped in silen
 import re
 
 import cython
-from cython.cimports.beanpole.protocol.arguments import is_name, read_seconds, read_u32, read_u64
+from cython.cimports.beanpole.protocol.arguments import is_name, read_moment, read_seconds, read_u32, read_u64
 from cython.cimports.beanpole.protocol.extensions import Arguments, Field, Kind, bit
 from cython.cimports.libc.stdint import uint8_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memchr, memcmp, memset
@@ -192,10 +192,12 @@ def read_value(
         return kind == Kind.BOUND or 0 < args.count <= FRAMES_MAX
     if kind == Kind.DELAY or kind == Kind.SECONDS:
         return read_seconds(at, end, cython.address(args.delay_ns)) == end
+    if kind == Kind.AT:
+        return read_moment(at, end, cython.address(args.at_ns)) == end
+    if kind == Kind.WITHIN:
+        return read_seconds(at, end, cython.address(args.within_ns)) == end
     if kind == Kind.EXPIRE:
         return read_seconds(at, end, cython.address(args.expire_ns)) == end
-    if kind == Kind.AT:
-        return read_seconds(at, end, cython.address(args.at_ns)) == end
     if kind == Kind.TIMEOUT:
         if read_seconds(at, end, cython.address(args.timeout_ns)) != end:
             return False

@@ -192,7 +192,6 @@ GOOD: dict[Kind, tuple[bytes, ...]] = {
     Kind.DOCUMENT_BYTES: (b"2",),
     Kind.SCHEDULE: (b"s", b"s" * 200),
     Kind.SWITCH: (b"on", b"off"),
-    Kind.AT: (b"0", b"1764000000.125"),
     Kind.AFTER_SCHEDULE: (b"s",),
     Kind.IDS: (b"1", b"1 2 3"),
     Kind.PATTERN: (b"t", b"t-*", b"*"),
@@ -221,6 +220,8 @@ GOOD: dict[Kind, tuple[bytes, ...]] = {
     Kind.TIMEOUT: (b"0", b"0.001", b"2147483647"),
     Kind.SECONDS: (b"0", b"4294967295.999"),
     Kind.DELAY: (b"0", b"0.5"),
+    Kind.AT: (b"0", b"1800000000.125", b"8589934591.999"),
+    Kind.WITHIN: (b"0", b"0.5", b"4294967295.999"),
     Kind.EXPIRE: (b"1", b"0.5"),
 }
 """Values that each kind of argument can have; those that are missing are numbers."""
@@ -262,10 +263,11 @@ BAD: dict[Kind, tuple[bytes, ...]] = {
     ),
     Kind.SCHEDULE: (b"s" * 201, b"-s", b"s*"),
     Kind.SWITCH: (b"o", b"ON", b"onx"),
-    Kind.AT: (b"now", b"1.2345", b"-1"),
     Kind.TUBE: (b"t" * 201, b"-t", b"t*", b"\xc3\xa9"),
     Kind.TIMEOUT: (b"2147483648", b"2147483647.001"),
     Kind.DELAY: (b"1.", b".5", b"1.2345", b"1e3", b"4294967296"),
+    Kind.AT: (b"1.", b"1.2345", b"-1", b"8589934592", b"18446744073709551616", b"now"),
+    Kind.WITHIN: (b"1.2345", b"-1", b"4294967296"),
 }
 """Values that they can't have, beside those that no kind has."""
 

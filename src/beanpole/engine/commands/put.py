@@ -25,6 +25,7 @@ KEY_TAG_BYTES = cython.declare(cython.Py_ssize_t, 4)  # bytes of the tag of a ke
 WIDE_PER_MOVE = cython.declare(cython.Py_ssize_t, 2)
 """Wide sessions that are told of a job in the time in which one is moved: their heaps are in no cache."""
 
+DELAY_NS_END = cython.declare(int64_t, 2**32 * 1_000_000_000)  # no delay is as long as this
 OF_A_KEY = cython.declare(uint64_t, bit(Kind.TAKEN) | bit(Kind.UNTIL))  # options that say something only of a key
 
 
@@ -74,6 +75,10 @@ def put_job(queue, now_ns, session, command):
     given: uint64_t = command.args.given
     keyed: cython.bint = given & bit(Kind.KEY) != 0
     if given & OF_A_KEY and not keyed:
+        return session.out.word(Word.BAD_FORMAT)
+    if given & bit(Kind.WITHIN) and not command.args.replace:
+        return session.out.word(Word.BAD_FORMAT)
+    if given & bit(Kind.AT) and not take_moment(queue, now_ns, command):
         return session.out.word(Word.BAD_FORMAT)
     tube: Tube = session.used
     name: bytes = tube.name
@@ -157,7 +162,7 @@ def insert(queue, now_ns, session, command, tube, before):
         give_body_key(job, tube.rules.unique_until_reserve)
     take_numbers(job, command)
     take_time(job, command)
-    add_job(queue, now_ns, job, command.args.delay_ns)
+    add_job(queue, now_ns, job, delay_of(command, 0))
     if before is not None:
         queue.records.job_changed(before)
     session.out.number(Word.INSERTED, job.id)
@@ -181,12 +186,28 @@ def replace(queue, now_ns, session, command, job):
         give_key(job, command.args.key_at, command.args.key_bytes, command.args.until_reserve)
     take_numbers(job, command)
     take_time(job, command)
-    begin_expiry(job, now_ns + command.args.delay_ns)
-    queue.enter_after(now_ns, job, command.args.delay_ns)
+    delay_ns: int64_t = delay_of(command, now_ns - job.created_at_ns)
+    begin_expiry(job, now_ns + delay_ns)
+    queue.enter_after(now_ns, job, delay_ns)
     queue.records.job_put(job)
     queue.tally(job.tube, Count.MERGED if merges else Count.REPLACED, 1)
     session.out.number(Word.INSERTED if merges else Word.REPLACED, job.id)
     return offer(queue, now_ns, job.tube)
+
+
+def take_moment(queue, now_ns, command):
+    """Make a delay of `at=`, by the wall clock; False: there is a delay beside it, or there is none that is so long."""
+    delay_ns: int64_t = command.args.at_ns - (now_ns + queue.wall_lead_ns)
+    command.args.delay_ns = max(delay_ns, 0)
+    return not command.args.given & bit(Kind.DELAY) and delay_ns < DELAY_NS_END
+
+
+def delay_of(command, age_ns):
+    """Return the delay that is asked for, for a job that was put first so long ago."""
+    if not command.args.given & bit(Kind.WITHIN):
+        return command.args.delay_ns
+    # A log can say of a job that it was put in a moment that is still to come.
+    return min(command.args.delay_ns, max(command.args.within_ns - max(age_ns, 0), 0))
 
 
 def take_numbers(job, command):
