@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from beanpole.engine.engine import Engine
 from beanpole.engine.state.records import Room
 from beanpole.log.accounts import Accounts
-from beanpole.log.compaction import Compaction
+from beanpole.log.compaction import Compaction, schedules_in
 from beanpole.log.encoder import Encoder
 from beanpole.log.format import CHANGED_RECORD, DELETED_RECORD
 from beanpole.log.replay import Replay
@@ -58,7 +58,8 @@ class FullDisk:
         if oldest == self.records.segment:
             self.records.begin_segment(0)
         self.compaction.begin(oldest)
-        self.compaction.set_ids([job.id for job in self.engine.jobs.jobs() if job.segment == oldest])
+        names, _ = schedules_in(self.engine, oldest, b"")
+        self.compaction.set_ids([*names, *[job.id for job in self.engine.jobs.jobs() if job.segment == oldest]])
         self.compaction.step(at_once=True)
         assert self.compaction.emptied
         assert self.accounts.live_in(oldest) == 0
@@ -75,8 +76,22 @@ class FullDisk:
             assert self.ask(b"delete %d" % id) == b"DELETED\r\n"
             self.check()
 
+    def schedule(self, what: str, number: int) -> None:
+        """Set one of a few schedules, fire it, pause it or drop it; whether there was room."""
+        name = b"schedule-%d" % (number % 5)
+        document = b"at: 2100-01-01T00:00:00Z\n\n" + bytes(number % 1400)
+        self.ask(
+            {
+                "set": b"set-schedule %b %d\r\n%b" % (name, len(document), document),
+                "fire": b"fire-schedule " + name,
+                "pause": b"pause-schedule %b %b" % (name, (b"on", b"off")[number % 2]),
+                "drop": b"drop-schedule " + name,
+            }[what]
+        )
+
 
 COMMANDS = st.tuples(st.sampled_from(("put", "put", "put", "change", "delete", "move")), st.integers(0, 2**16))
+OF_SCHEDULES = st.tuples(st.sampled_from(("set", "fire", "pause", "drop")), st.integers(0, 2**16))
 
 
 def run(disk: FullDisk, commands: list[tuple[str, int]]) -> None:
@@ -85,6 +100,8 @@ def run(disk: FullDisk, commands: list[tuple[str, int]]) -> None:
         ids = disk.ids()
         if what == "put":
             disk.put(number % 1600)
+        elif what in {"set", "fire", "pause", "drop"}:
+            disk.schedule(what, number)
         elif what == "move":
             if disk.can_move():
                 disk.move()
@@ -97,14 +114,14 @@ def run(disk: FullDisk, commands: list[tuple[str, int]]) -> None:
         disk.check()
 
 
-@given(st.integers(3, 8), st.lists(COMMANDS, max_size=80))
+@given(st.integers(3, 8), st.lists(COMMANDS | OF_SCHEDULES, max_size=80))
 def test_every_job_can_be_deleted_whatever_was_written(spares: int, commands: list[tuple[str, int]]) -> None:
     disk = FullDisk(spares)
     run(disk, commands)
     disk.delete_all()
 
 
-@given(st.integers(3, 8), st.lists(COMMANDS, max_size=80))
+@given(st.integers(3, 8), st.lists(COMMANDS | OF_SCHEDULES, max_size=80))
 def test_every_segment_can_be_moved_whatever_was_written(spares: int, commands: list[tuple[str, int]]) -> None:
     """Then every job can be deleted still, also those that were moved."""
     disk = FullDisk(spares)
@@ -134,6 +151,29 @@ def test_each_class_of_records_leaves_room_for_the_next(body_bytes: int) -> None
     assert changed > 5
     assert disk.can_move()
     disk.move()
+    disk.delete_all()
+
+
+@pytest.mark.parametrize("spares", range(3, 9))
+@pytest.mark.parametrize("body_bytes", [10, 100, 300, 700, 1400])
+def test_every_segment_can_be_moved_when_schedules_have_filled_the_log(spares: int, body_bytes: int) -> None:
+    """They need room as jobs do: compaction must move them too."""
+    disk = FullDisk(spares)
+    while disk.put(1000):
+        pass
+    for id in disk.ids()[::3]:
+        disk.ask(b"delete %d" % id)
+    if disk.can_move():
+        disk.move()
+    document = b"at: 2100-01-01T00:00:00Z\n\n" + bytes(body_bytes)
+    count = 0
+    while disk.ask(b"set-schedule s%d %d\r\n%b" % (count, len(document), document)) != b"OUT_OF_MEMORY\r\n":
+        count += 1
+        disk.check()
+    for _ in range(disk.records.segment - disk.accounts.first_segment + 1):
+        assert disk.can_move(), f"the oldest segment can't be moved, with {count} schedules"
+        disk.move()
+        disk.check()
     disk.delete_all()
 
 

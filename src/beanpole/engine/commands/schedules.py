@@ -13,7 +13,6 @@ from cython.cimports.beanpole.engine.commands.long_command import LongCommand, b
 from cython.cimports.beanpole.engine.commands.serve import offer, offer_all
 from cython.cimports.beanpole.engine.commands.tubes import bad_text
 from cython.cimports.beanpole.engine.policies.firing import (
-    STATE_BYTES,
     behind,
     fired_bytes,
     look_soon,
@@ -84,7 +83,7 @@ def set_schedule(queue, now_ns, session, command):
         return scheduled(queue, session, old)
     if old is None and queue.schedules is not None and queue.schedules.count >= queue.schedules_max:
         return bad_text(session, Word.BAD_SCHEDULE, 0, f"there are {queue.schedules_max} schedules already")
-    room: cython.int = queue.records.room_for_change(STATE_BYTES + len(name) + len(text))
+    room: cython.int = queue.records.room_for_put(len(name) + len(text))
     if room != Room.OK:
         return queue.no_room(session, room)
     wall_ns: int64_t = wall_of(queue, now_ns)

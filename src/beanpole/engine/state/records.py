@@ -124,7 +124,7 @@ class Records:
         return 0
 
     def room_for_put(self, size):
-        """Whether a job of `size` bytes of body, tags and name can be kept.
+        """Whether a job of `size` bytes of body, tags and name can be kept, or a schedule's document with its name.
 
         FULL: the put is refused with OUT_OF_MEMORY. WAIT: the put has not run, and runs again in the next turn, for
         nothing may wait for a disk while a command runs; the end of a turn makes room, or finds that there is none.
@@ -134,8 +134,8 @@ class Records:
     def room_for_change(self, size):
         """Whether a change of a job, a tube or rules can be kept; FULL and WAIT mean the same as for a put.
 
-        `size` is the bytes of a job's tags, of a tube's tags and name, of rules and their pattern, or of a schedule's
-        document and name.
+        `size` is the bytes of a job's tags, of a tube's tags and name, of rules and their pattern, or of the name of a
+        schedule whose state changes.
         """
         return Room.OK
 
