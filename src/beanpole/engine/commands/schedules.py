@@ -87,7 +87,7 @@ def set_schedule(queue, now_ns, session, command):
     if room != Room.OK:
         return queue.no_room(session, room)
     wall_ns: int64_t = wall_of(queue, now_ns)
-    times = None if old is None else old.read().times
+    times = None if old is None else parse(old.text).times
     if old is not None:
         state = old.state
         if times != document.times:
@@ -96,7 +96,7 @@ def set_schedule(queue, now_ns, session, command):
     else:
         memset(cython.address(state), 0, cython.sizeof(state))
     schedule: Schedule = queue.schedule_table().add(name, text, now_ns, document.level)
-    schedule.document = document
+    schedule.take(document)
     if times != document.times:
         set_next(schedule, cython.address(state), behind(cython.address(state), wall_ns))
     elif state.due_ns:

@@ -11,8 +11,6 @@ is at or before the last one. Set back further, it was wrong before, and all nex
 at each start, when zones may have other data.
 """
 
-from zlib import crc32
-
 import cython
 from cython.cimports.beanpole.engine.policies.attempts import add_new, died_in, ends
 from cython.cimports.beanpole.engine.policies.expiry import expiry_of, give_expiry
@@ -67,23 +65,16 @@ def state_bytes(schedule):
 
 def fired_bytes(schedule):
     """Return the bytes for which there must be room when a schedule puts a job, as for a put."""
-    document = schedule.read()
+    schedule.read()
     tags: cython.Py_ssize_t = RULE_TAGS_BYTES + TAG_FRAME_BYTES + SCHEDULED_FIXED + len(schedule.name)
-    if document.key:
-        tags += TAG_FRAME_BYTES + 1 + len(document.key)
-    if document.expire_ns:
+    if schedule.key:
+        tags += TAG_FRAME_BYTES + 1 + len(schedule.key)
+    if schedule.expire_ns:
         tags += TAG_FRAME_BYTES + EXPIRY_BYTES
-    return state_bytes(schedule) + len(document.tube) + tags + len(document.body)
+    return state_bytes(schedule) + len(schedule.tube) + tags + len(schedule.text) - schedule.body_at
 
 
 # --- times ------------------------------------------------------------------------------------------------------------
-
-
-@cython.cfunc
-def spread_of(schedule: Schedule) -> object:
-    """Return by how many nanoseconds the jobs of a schedule are put later: its name decides."""
-    spread_ns = schedule.read().spread_ns
-    return crc32(schedule.name) * spread_ns >> 32 if spread_ns else 0
 
 
 def behind(state, wall_ns):
@@ -93,6 +84,7 @@ def behind(state, wall_ns):
 
 def set_next(schedule, state, behind_ns):
     """Let the next time be the first one behind a moment; without data of the zone that is left for later."""
+    schedule.read()
     times = schedule.times()
     if times is None:
         state.next_ns = behind_ns
@@ -100,7 +92,7 @@ def set_next(schedule, state, behind_ns):
         return 0
     found = times.after(behind_ns)
     state.next_ns = 0 if found is None else found
-    state.due_ns = 0 if found is None else found + spread_of(schedule)
+    state.due_ns = 0 if found is None else found + schedule.spread_ns
     return 0
 
 
@@ -110,9 +102,10 @@ def find_missed(schedule: Schedule, state: cython.pointer(ScheduleState), due_ns
 
     That is found backwards from the moment.
     """
+    schedule.read()
     times = schedule.times()
     at = state.next_ns
-    latest = None if times is None else times.until(due_ns - spread_of(schedule))
+    latest = None if times is None else times.until(due_ns - schedule.spread_ns)
     if latest is None or latest < at:
         latest = at  # the zone is missing, or has other data than when this time was computed
     state.last_ns = latest
@@ -175,12 +168,13 @@ def compute_again(
         schedule = table.named(name)
         state = schedule.state
         was_wrong: cython.bint = state.last_ns > wall_ns + CLOCK_SET_NS
-        unread: cython.bint = schedule.document is None
+        unread: cython.bint = not schedule.is_read
+        schedule.read()
         spent += MOVES_PER_FIRE
         if was_wrong or (state.due_ns > wall_ns and schedule.times() is not None):
             behind_ns: int64_t = behind(cython.address(state), wall_ns)
             if not was_wrong:
-                behind_ns = max(wall_ns - cython.cast(int64_t, spread_of(schedule)), state.last_ns)
+                behind_ns = max(wall_ns - schedule.spread_ns, state.last_ns)
             else:
                 state.last_ns = 0
             set_next(schedule, cython.address(state), behind_ns)
@@ -191,7 +185,7 @@ def compute_again(
             queue.records.schedule_fired(schedule, None)
             table.place(schedule)
         if unread:
-            schedule.document = schedule.timing = None  # for many fire seldom
+            schedule.forget()  # for many fire seldom
         table.computed = name
     if len(names) < most // MOVES_PER_FIRE:
         table.computed = None
@@ -207,7 +201,7 @@ def fire(
     Return in which time that is done, as :func:`fire_due` does.
     """
     state: ScheduleState = schedule.state  # what holds when there is room to record it
-    document = schedule.read()
+    schedule.read()
     cost: cython.Py_ssize_t = MOVES_PER_FIRE
     if state.due_ns == 0:
         if schedule.times() is None:
@@ -219,9 +213,9 @@ def fire(
     fires: cython.bint = True
     misses: cython.Py_ssize_t = 0
     state.last_ns = state.next_ns
-    if wall_ns - due_ns > document.late_ns:
-        fires = document.catch_up
-        missed_ns: int64_t = wall_ns if fires else wall_ns - document.late_ns - 1
+    if wall_ns - due_ns > schedule.late_ns:
+        fires = schedule.catch_up
+        missed_ns: int64_t = wall_ns if fires else wall_ns - schedule.late_ns - 1
         misses = find_missed(schedule, cython.address(state), missed_ns)
         cost += MOVES_PER_MISS * misses
         misses -= fires
@@ -296,9 +290,9 @@ def block(table: ScheduleTable, schedule: Schedule, why: cython.int, wall_ns: in
 @cython.cfunc
 def is_held_back(queue: Queue, now_ns: int64_t, schedule: Schedule, changed: list) -> cython.bint:
     """Whether a time is skipped: the last job of the schedule is not done, or somebody has the key of the next."""
-    if not schedule.read().overlap and schedule.state.job:
+    if not schedule.overlap and schedule.state.job:
         job: Job = queue.jobs.find(schedule.state.job)
-        if job is not None and job.tube.name == schedule.read().tube and not is_past(now_ns, job):
+        if job is not None and job.tube.name == schedule.tube and not is_past(now_ns, job):
             return True
     return taken_key(queue, now_ns, schedule, changed) is not None
 
@@ -313,39 +307,44 @@ def is_past(now_ns: int64_t, job: Job) -> cython.bint:
 
 def taken_key(queue, now_ns, schedule, changed):
     """Return the job that holds the key which the next job of a schedule wants, or None."""
-    document = schedule.read()
-    tube: Tube = queue.tube_named(document.tube)
+    schedule.read()
+    if not schedule.key and queue.rules is None:
+        return None
+    tube: Tube = queue.tube_named(schedule.tube)
     holder: Job = None
-    if document.key:
-        key: bytes = document.key
-        holder = key_holder(queue, tube, key, len(key), False)
+    if schedule.key:
+        holder = key_holder(queue, tube, schedule.key, len(schedule.key), False)
     elif tube is not None and tube.rules is not None and tube.rules.unique:
-        body: bytes = document.body
-        holder = key_holder(queue, tube, body, len(body), True)
+        holder = key_holder(queue, tube, body_of(schedule), len(schedule.text) - schedule.body_at, True)
     if holder is not None and holder.flags & Flag.COUNTING and ends(queue, now_ns, holder):
         changed.append(holder.tube)  # its time was over: it is gone, or dead there
         return None
     return holder
 
 
+@cython.cfunc
+@cython.exceptval(check=False)
+def body_of(schedule: Schedule) -> cython.p_const_char:
+    """Return where the body of the jobs of a schedule lies, which is read."""
+    return cython.cast(cython.p_const_char, schedule.text) + schedule.body_at
+
+
 def put_fired(queue, now_ns, schedule, at_ns, fire):
     """Put the job of a schedule, for one of its times; the caller records it. None: there is no memory for it."""
-    document = schedule.read()
-    tube: Tube = queue.open_tube(document.tube)
-    body: bytes = document.body
-    job: Job = new_job(queue.next_job_id, tube, body, len(body))
+    schedule.read()
+    tube: Tube = queue.open_tube(schedule.tube)
+    job: Job = new_job(queue.next_job_id, tube, body_of(schedule), len(schedule.text) - schedule.body_at)
     if job is None:
         queue.drop_if_unused(tube)
         return None
-    if document.key:
-        key: bytes = document.key
-        give_key(job, key, len(key), document.until_reserve)
+    if schedule.key:
+        give_key(job, schedule.key, len(schedule.key), schedule.until_reserve)
     elif tube.rules is not None and tube.rules.unique:
         give_body_key(job, tube.rules.unique_until_reserve)
-    if document.expire_ns:
-        give_expiry(job, document.expire_ns, ExpireBit.OWN)
+    if schedule.expire_ns:
+        give_expiry(job, schedule.expire_ns, ExpireBit.OWN)
     put_scheduled(job, at_ns, fire, schedule.name)
-    job.pri = document.pri
-    job.ttr_s = document.ttr_s
-    add_new(queue, now_ns, job, document.delay_ns)
+    job.pri = schedule.pri
+    job.ttr_s = schedule.ttr_s
+    add_new(queue, now_ns, job, schedule.delay_ns)
     return job

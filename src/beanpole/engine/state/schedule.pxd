@@ -28,8 +28,20 @@ cdef class Schedule(Item):
     # As an Item, it stands in the heap of those that wait for their next time.
     cdef readonly bytes name
     cdef readonly bytes text             # its document, in its one form
-    cdef object document                 # `Document | None`: the same, read; None: not yet
     cdef object timing                   # `Timing | None`: its times; None: not known yet
+    cdef bint is_read                    # the fields that follow are what the document says
+    cdef bint overlap
+    cdef bint catch_up
+    cdef bint until_reserve
+    cdef bytes tube
+    cdef bytes key                       # b"": none
+    cdef Py_ssize_t body_at              # where in the text the body begins
+    cdef uint32_t pri
+    cdef uint32_t ttr_s
+    cdef int64_t delay_ns
+    cdef int64_t expire_ns
+    cdef int64_t late_ns
+    cdef int64_t spread_ns               # by how much later than its times its jobs are put
     cdef readonly int64_t set_at_ns      # when the document was set, engine clock
     cdef ScheduleState state
     cdef readonly uint8_t level          # the least program that understands the document
@@ -37,7 +49,9 @@ cdef class Schedule(Item):
     cdef readonly uint32_t segment       # the log's segment with its record; 0: none
     cdef readonly uint32_t record_bytes  # the size of that, as the log has booked it; 0: it has none
     cdef readonly uint64_t number        # how many were made before it; breaks ties
-    cdef object read(self)
+    cdef int read(self) except -1
+    cdef int take(self, object document) except -1
+    cdef int forget(self) except -1
     cdef object times(self)
 
 @cython.final

@@ -8,10 +8,22 @@ that follows one, need neither its lines nor zones.
 
 import contextlib
 from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING
+from zlib import crc32
 
 import cython
 from cython.cimports.beanpole.engine.state.heap import CHILDREN, Heap
 from cython.cimports.libc.string import memset
+
+if TYPE_CHECKING:
+    from beanpole.schedules.document import Document
+
+
+def parsed(text: bytes) -> Document:
+    """Return the document that a text is."""
+    from beanpole.schedules.document import parse  # noqa: PLC0415 - who has no schedules loads nothing of them
+
+    return parse(text)
 
 
 @cython.cclass
@@ -24,12 +36,32 @@ class Schedule:
         memset(cython.address(self.state), 0, cython.sizeof(self.state))
 
     def read(self):
-        """Return the document."""
-        if self.document is None:
-            from beanpole.schedules.document import parse  # noqa: PLC0415 - who has no schedules loads nothing of them
+        """Read the document, unless that is done."""
+        return 0 if self.is_read else self.take(parsed(self.text))
 
-            self.document = parse(self.text)
-        return self.document
+    def take(self, document):
+        """Let the fields be what the document says."""
+        self.is_read = True
+        self.overlap = document.overlap
+        self.catch_up = document.catch_up
+        self.until_reserve = document.until_reserve
+        self.tube = document.tube
+        self.key = document.key
+        self.body_at = len(self.text) - len(document.body)
+        self.pri = document.pri
+        self.ttr_s = document.ttr_s
+        self.delay_ns = document.delay_ns
+        self.expire_ns = document.expire_ns
+        self.late_ns = document.late_ns
+        self.spread_ns = crc32(self.name) * document.spread_ns >> 32
+        return 0
+
+    def forget(self):
+        """Forget what was read of the document: it takes memory, and is read again when it is needed."""
+        self.is_read = False
+        self.timing = None
+        self.tube = self.key = None
+        return 0
 
     def times(self):
         """Return its times; None: this machine has no data of its zone."""
@@ -37,7 +69,7 @@ class Schedule:
             from beanpole.schedules.zones import ZoneError  # noqa: PLC0415 - as above
 
             with contextlib.suppress(ZoneError):
-                self.timing = self.read().timing()
+                self.timing = parsed(self.text).timing()
         return self.timing
 
 
@@ -69,8 +101,7 @@ class ScheduleTable:
         schedule.text = text
         schedule.set_at_ns = set_at_ns
         schedule.level = level
-        schedule.document = None
-        schedule.timing = None
+        schedule.forget()
         return schedule
 
     def drop(self, schedule):
@@ -89,9 +120,10 @@ class ScheduleTable:
 
     def wait(self, schedule, until_ns):
         """Let a schedule stand in the heap until a wall time."""
-        if schedule.heap_index >= 0:
-            self.heap.remove(schedule)
-        return self.heap.push(schedule, until_ns, schedule.number)
+        if schedule.heap_index < 0:
+            return self.heap.push(schedule, until_ns, schedule.number)
+        self.heap.move(schedule, until_ns)
+        return 0
 
     def place(self, schedule):
         """Let a schedule stand in the heap as its state says."""
