@@ -11,7 +11,7 @@
     │   │   ├── BuriedError          BURIED, to a put or release
     │   │   ├── DeadlineSoonError    DEADLINE_SOON
     │   │   ├── DrainingError        DRAINING
-    │   │   ├── ExistsError          EXISTS, to a change_job; its id is that of the job that has the key
+    │   │   ├── ExistsError          EXISTS, to a change_job or fire_schedule; its id is that of who has the key
     │   │   ├── ExpectedCrlfError    EXPECTED_CRLF
     │   │   ├── InternalError        INTERNAL_ERROR
     │   │   ├── JobTooBigError       JOB_TOO_BIG

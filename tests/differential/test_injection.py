@@ -11,6 +11,7 @@ import contextlib
 import inspect
 from collections import OrderedDict
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from inspect import Parameter
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 
 from beanpole import AsyncClient, BeanpoleError, Client
 from beanpole.client.putting import PutOptions
+from beanpole.client.scheduling import ScheduleOptions
 from beanpole.protocol.extensions import EXTENSIONS, KIND_NAMES, Kind
 from beanpole.testing import FakeServer
 from beanpole.testing.world import World
@@ -49,10 +51,11 @@ TEXT = BODY.decode()
 NOBODY = 2**63
 """An id that no job has."""
 
-WITHOUT_METHOD = {b"list-extensions", b"cancel-reserve"}
-"""The extensions that clients use by themselves."""
+WITHOUT_METHOD = {b"list-extensions", b"cancel-reserve", b"get-schedule", b"list-schedules"}
+"""The extensions that clients use by themselves, or by a method that is not called so."""
 
 METHODS = [verb.decode().replace("-", "_") for verb, _, _ in EXTENSIONS if verb not in WITHOUT_METHOD]
+METHODS += ["set_schedule_text", "schedule", "schedules", "all_schedules", "resume_schedule"]
 """The methods of clients that are made for one extension."""
 
 GIVEN: dict[str, object] = {
@@ -73,14 +76,25 @@ GIVEN: dict[str, object] = {
     "dead": True,
     "order": "next",
     "fields": ["session", "reason"],
+    "every": 1000.5,
+    "at": datetime(2100, 1, 1, tzinfo=UTC),
+    "document": b"cron: @daily\n\n" + BODY,
 }
 """What a program says as an argument of a method, by its name; any other is a text, `a`, or a number, 7."""
 
 GIVEN_TO = {
     ("clear_tube", "tube"): "empty",
     ("move_jobs", "tube"): "empty",
+    **{("set_schedule", each): None for each in ("cron", "at", "weeks", "except_")},
+    **{("set_schedule", each): 9 for each in ("spread", "late", "delay", "expire", "ttr", "pri")},
+    **{("set_schedule", each): "2100-01-01T00:00:00" for each in ("start", "end")},
+    ("set_schedule", "zone"): "Europe/Berlin",
+    ("set_schedule", "overlap"): "allow",
+    ("set_schedule", "misfire"): "skip",
 }
-"""What it says instead to a method: an older server would have to touch the jobs that others have put."""
+"""What it says instead to a method: an older server would have to touch the jobs that others have put, and some lines
+of a schedule contradict others.
+"""
 
 Arguments = dict[str, object]
 
@@ -104,6 +118,8 @@ def variants(name: str) -> Iterator[Arguments]:
     needed = {each for each in arguments if parameters[each].default is Parameter.empty}
     if "timeout" in arguments:
         needed.add("timeout")  # without which it waits for a job
+    if name == "set_schedule":
+        needed.add("every")  # without which nothing is sent
     least = {each: arguments[each] for each in needed}
     yield arguments
     for each, value in arguments.items():
@@ -116,7 +132,8 @@ def variants(name: str) -> Iterator[Arguments]:
 def signature(name: str) -> inspect.Signature:
     """The parameters of a method."""
     found = inspect.signature(getattr(Client, name))
-    options = [Parameter(each, Parameter.KEYWORD_ONLY, default=None) for each in PutOptions.__annotations__]
+    named = ScheduleOptions if name == "set_schedule" else PutOptions
+    options = [Parameter(each, Parameter.KEYWORD_ONLY, default=None) for each in named.__annotations__]
     parameters: list[Parameter] = []
     for each in list(found.parameters.values())[1:]:
         parameters += options if each.kind is Parameter.VAR_KEYWORD else [each]

@@ -19,6 +19,7 @@ from beanpole.client.pool import AsyncPool, Pool
 from beanpole.client.putting import Inserted
 from beanpole.client.recovery import Backoff
 from beanpole.client.ruling import Rules
+from beanpole.client.scheduling import Schedule
 from beanpole.client.stats import (
     FailureCounts,
     FailureGroup,
@@ -54,6 +55,7 @@ __all__ = [
     "Reason",
     "Result",
     "Rules",
+    "Schedule",
     "SessionInfo",
     "Stats",
     "StatsJob",

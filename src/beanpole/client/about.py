@@ -6,7 +6,7 @@ All of it is read from the line that was sent, once there is an error: a command
 from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
 
-from beanpole.errors import ArgumentError, BeanpoleError, CommandError, NotFoundError, RulesError, UnsupportedError
+from beanpole.errors import ArgumentError, BeanpoleError, CommandError, LineError, NotFoundError, UnsupportedError
 from beanpole.protocol.commands import COMMANDS
 from beanpole.protocol.extensions import EXTENSIONS, KIND_NAMES
 
@@ -34,6 +34,7 @@ MEANINGS = {
     **dict.fromkeys(("stats-tube", "pause-tube", "clear-tube", "list-jobs", "move-jobs", "explain-tube"), NO_TUBE),
     "get-rules": "no rules apply to the tube",
     "drop-rules": "the pattern has no rules",
+    **dict.fromkeys(("get-schedule", "drop-schedule", "pause-schedule", "fire-schedule"), "there is no such schedule"),
 }
 """What NOT_FOUND can mean for a command."""
 
@@ -65,7 +66,7 @@ def about(data: bytes, used: str, watching: Iterable[str] = ()) -> About:
             return About(f"{command} {first}" + (f" to {tube}" if tube else ""), command, int(first), tube)
         case "tube":
             return About(line if command == "find-job" else f"{command} {first}", command, None, first)
-        case "pattern":
+        case "pattern" | "name":
             return About(f"{command} {first}", command)
     if command.startswith("put"):
         return About(f"{command} into {tube or used}", command, None, tube or used)
@@ -86,6 +87,6 @@ def named(error: E, what: About) -> E:
             error.id = what.id
         if isinstance(error, NotFoundError) and what.command in MEANINGS:
             error.args = (f"NOT_FOUND: {MEANINGS[what.command]}",)
-        if not isinstance(error, RulesError | UnsupportedError):  # which say it in another way
+        if not isinstance(error, LineError | UnsupportedError):  # which say it in another way
             error.args = (f"{what.text}: {error.args[0] if error.args else ''}", *error.args[1:])
     return error

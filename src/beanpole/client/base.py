@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from asyncio.trsock import TransportSocket
 
     from beanpole.client.ruling import Rules
+    from beanpole.client.scheduling import Schedule
     from beanpole.protocol.wire import Call
 
 PATIENCE_S = 60
@@ -225,6 +226,14 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
         Raises UnsupportedError if the server has no rules.
         """
         return planned(b"list-rules\r\n", partial(batch.list_rules, self._session))
+
+    @command
+    def all_schedules(self, bodies: int | None = None) -> "Call[list[Schedule]]":
+        """All schedules, in the order of their names, with so many bytes of their documents (``list-schedules``).
+
+        Each that is there throughout is among them. Raises UnsupportedError if the server has no schedules.
+        """
+        return planned(b"list-schedules\r\n", partial(batch.all_schedules, self._session, bodies))
 
     @command
     def features(self) -> "Call[frozenset[str]]":

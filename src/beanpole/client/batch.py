@@ -13,6 +13,7 @@ from beanpole.client.about import About, about, named
 from beanpole.client.job import Job, job_id
 from beanpole.client.plan import Plan, Queue, Result, Shipment, ask, exchange, has, run_call
 from beanpole.client.ruling import Rules, pattern_bytes
+from beanpole.client.scheduling import Schedule, schedules_of
 from beanpole.client.session import ENDING, INSERTED, USED, Session, refusal_of
 from beanpole.errors import (
     ArgumentError,
@@ -26,7 +27,7 @@ from beanpole.errors import (
     UnexpectedReplyError,
     UnsupportedError,
 )
-from beanpole.limits import RESERVE_TIMEOUT_S_MAX
+from beanpole.limits import PRI_MAX, RESERVE_TIMEOUT_S_MAX
 from beanpole.protocol import wire
 from beanpole.protocol.limits import FRAMES_MAX
 from beanpole.protocol.replies import Word
@@ -95,6 +96,20 @@ def list_rules(session: Session[Any]) -> Plan[list[Rules]]:
     while True:
         data, needs = extensions.line(b"list-rules", after=pattern_bytes(found[-1].pattern) if found else None)
         page: list[Rules] = yield from run_call(session, Call(data, Word.OK, take_rules, needs=needs))
+        if not page:
+            return found
+        found += page
+
+
+def all_schedules(session: Session[Any], bodies: int | None) -> Plan[list[Schedule]]:
+    found: list[Schedule] = []
+    while True:
+        data, needs = extensions.line(
+            b"list-schedules",
+            after=wire.tube_name(found[-1].name) if found else None,
+            bodies=extensions.optional(bodies, extensions.whole, PRI_MAX, "bodies"),
+        )
+        page: list[Schedule] = yield from run_call(session, Call(data, Word.SCHEDULES, schedules_of, needs=needs))
         if not page:
             return found
         found += page

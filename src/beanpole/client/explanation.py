@@ -4,6 +4,7 @@ import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Self
 
 from beanpole.client.stats import lines_of, unquoted
@@ -61,7 +62,7 @@ class Explanation(Mapping[str, str]):
 
 
 def reason_of(word: str, text: str) -> Reason:
-    with contextlib.suppress(ValueError, KeyError, TypeError):
+    with contextlib.suppress(ValueError, KeyError, TypeError, OverflowError):
         found = Reason(word, json.loads(text))
         if isinstance(found.text, str):  # it has the facts that its sentence is made of
             return found
@@ -150,6 +151,13 @@ def died(facts: Facts) -> str:
     return f"{facts['ago']} s ago {death(facts['tube'], facts['attempts'], facts['why'])}"
 
 
+def scheduled(facts: Facts) -> str:
+    at = datetime.fromtimestamp(facts["scheduled"], UTC).isoformat(timespec="milliseconds")
+    when = at.removesuffix("+00:00").removesuffix(".000") + "Z"
+    fire = f", its fire {facts['fire']}" if "fire" in facts else ", as a client asked"
+    return f"schedule {facts['schedule']} has put it for {when}{fire}"
+
+
 def death(tube: str, attempts: int, why: str) -> str:
     end = ENDS.get(why)
     return f"in {tube}, after {number_of(attempts, 'attempt', 'attempts')}{f', as {end}' if end else ''}"
@@ -181,6 +189,7 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "waiting": lambda facts: some(facts, [who(each) for each in facts["sessions"]]),
     "log": lambda facts: facts.get("obstacle") or "reserve waits until the log has written more",
     "attempts": attempts,
+    "scheduled": scheduled,
     "died": died,
     "failed": lambda facts: facts["reason"],
 }

@@ -7,10 +7,11 @@ beanstalkd where that is safe, see :mod:`~beanpole.client.fallback`; else it rai
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Generic, Literal, TypeVar, Unpack, get_args
 
-from beanpole.client import fallback, limits
+from beanpole.client import fallback, limits, scheduling
 from beanpole.client.commands import command, number
 from beanpole.client.explanation import Explanation
 from beanpole.client.extensions import (
@@ -31,6 +32,7 @@ from beanpole.client.extensions import (
 from beanpole.client.job import Job, JobInfo, job_id
 from beanpole.client.putting import Inserted, PutOptions, inserted, put_call
 from beanpole.client.ruling import Rules, pattern_bytes, rules_bytes
+from beanpole.client.scheduling import NOTHING, Schedule, ScheduleOptions
 from beanpole.client.session import USED, Session
 from beanpole.client.stats import FailureCounts, Histograms, SessionInfo, StatsTube
 from beanpole.errors import ArgumentError
@@ -353,6 +355,102 @@ class Extended(Generic[B]):
         """Drops the rules of a pattern (``drop-rules``). Raises NotFoundError if it has none."""
         data, needs = line(b"drop-rules", pattern_bytes(pattern))
         return Call(data, Word.DROPPED, needs=needs, wait_s=WORK_S)
+
+    # --- Schedules ---
+
+    @command
+    def set_schedule(self, name: str, body: B = NOTHING, **options: Unpack[ScheduleOptions]) -> "Call[datetime | None]":
+        """Sets a schedule, which puts a job with this body at each of its times (``set-schedule``).
+
+        It is named as tubes are, and takes the place of the one of that name. The same again changes nothing. Returns
+        its next time, in UTC; None: it has none left.
+
+        The options are the lines of a schedule: exactly one of `cron`, `every` and `at`, and what else is not as it is
+        by default; ``except`` is `except_`. A duration is seconds or a timedelta. A time is a datetime with its zone,
+        or text as ``"2026-03-29T02:30:00"``, which is local in `zone`: a datetime without a zone is refused.
+
+        Raises ScheduleError if a line is wrong, which most often is found before anything is sent, UnsupportedError if
+        the server lacks one of them, DrainingError, JobTooBigError, and what the codec raises.
+        """
+        data = b"" if body is NOTHING else self._session.codec.encode(body)
+        return self._setting(name, scheduling.document_of(options, data))
+
+    @command
+    def set_schedule_text(self, name: str, document: bytes | str) -> "Call[datetime | None]":
+        """Sets a schedule by its document: lines ``name: value``, an empty line, and the body of its jobs.
+
+        Returns and raises what :meth:`set_schedule` does.
+        """
+        text = document.encode("utf-8", "surrogateescape") if isinstance(document, str) else document
+        return self._setting(name, text)
+
+    def _setting(self, name: str, text: bytes) -> "Call[datetime | None]":
+        data, needs = scheduling.set_line(name, text)
+        return Call(data, Word.SCHEDULED, lambda reply: scheduling.time_of(reply.body), needs=needs)
+
+    @command
+    def schedule(self, name: str) -> "Call[Schedule]":
+        """A schedule, with its document (``get-schedule``). Raises NotFoundError if there is none of that name."""
+        data, needs = line(b"get-schedule", wire.tube_name(name))
+        return Call(data, Word.SCHEDULE, Schedule.parse, needs=needs)
+
+    @command
+    def schedules(
+        self,
+        after: str = "",
+        limit: int | None = None,
+        *,
+        bodies: int | None = None,
+        order: Literal["next"] | None = None,
+    ) -> "Call[list[Schedule]]":
+        """Up to `limit` schedules, 1 000 at most, in the order of their names, behind `after` (``list-schedules``).
+
+        A page without schedules is the end. `bodies` is how many bytes of each document it has: none, if that is None.
+        With `order` ``next`` they are those that fire first, and there is no `after`.
+        """
+        data, needs = line(
+            b"list-schedules",
+            after=optional(after or None, wire.tube_name),
+            limit=page_size(limit),
+            bodies=optional(bodies, whole, PRI_MAX, "bodies"),
+            order=optional(order, choice, ("next",), "order"),
+        )
+        return Call(data, Word.SCHEDULES, scheduling.schedules_of, needs=needs)
+
+    @command
+    def drop_schedule(self, name: str) -> "Call[None]":
+        """Drops a schedule; its jobs stay (``drop-schedule``). Raises NotFoundError if there is none of that name."""
+        data, needs = line(b"drop-schedule", wire.tube_name(name))
+        return Call(data, Word.DROPPED, needs=needs)
+
+    @command
+    def pause_schedule(self, name: str) -> "Call[None]":
+        """Lets a schedule put no more jobs; its times are neither missed nor made up for (``pause-schedule``).
+
+        Raises NotFoundError if there is none of that name.
+        """
+        return self._switching(name, b"on")
+
+    @command
+    def resume_schedule(self, name: str) -> "Call[None]":
+        """Lets a schedule that is paused go on (``pause-schedule``). Raises NotFoundError if there is none."""
+        return self._switching(name, b"off")
+
+    def _switching(self, name: str, paused: bytes) -> "Call[None]":
+        data, needs = line(b"pause-schedule", wire.tube_name(name), paused)
+        return Call(data, Word.PAUSED, needs=needs)
+
+    @command
+    def fire_schedule(self, name: str, at: datetime | float | None = None) -> "Call[int]":
+        """Puts the job of a schedule now, whatever its times and a pause say, and returns its id (``fire-schedule``).
+
+        `at` is the time that the job is told it was scheduled for, with its zone, or Unix seconds; None: now. Raises
+        NotFoundError if there is none of that name, ExistsError if a job has its key (`id` is that job's),
+        DrainingError and OutOfMemoryError.
+        """
+        at_s = None if at is None else scheduling.unix_seconds(at, "at")
+        data, needs = line(b"fire-schedule", wire.tube_name(name), at=at_s)
+        return Call(data, Word.INSERTED, number, needs=needs)
 
     # --- Why jobs have failed, and why one does not run ---
 

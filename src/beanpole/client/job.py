@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
 from typing import Any, Generic, Self, TypeVar
 from urllib.parse import unquote_to_bytes
 
@@ -55,6 +56,17 @@ class JobInfo:
     """After how many attempts it died."""
     why: str | None = None
     """How it died: ``attempts`` (the last one failed), ``expired`` or ``given-up`` (by its worker)."""
+    schedule: str | None = None
+    """The schedule that has put it."""
+    scheduled: float | None = None
+    """For which of the schedule's times, in Unix seconds."""
+    fire: int | None = None
+    """How many of the schedule's times had become jobs with this one; None: `fire_schedule` has put it."""
+
+    @property
+    def scheduled_at(self) -> datetime | None:
+        """For which of the schedule's times it was put, in UTC; None: no schedule has put it."""
+        return None if self.scheduled is None else datetime.fromtimestamp(self.scheduled, UTC)
 
     @classmethod
     def parse(cls, frame: Reply) -> Self:
@@ -92,9 +104,9 @@ KINDS: dict[str, tuple[str, Kind]] = {
     "from": ("origin", str),
     **{name: (name, str) for name in ("tube", "state", "key")},
     **{name: (name, int) for name in ("pri", "ttr", "reserves", "timeouts", "releases", "buries", "kicks")},
-    **{name: (name, int) for name in ("attempt", "attempts", "size", "session", "tried")},
-    **{name: (name, seconds) for name in ("age", "delay", "died", "left")},
-    "why": ("why", str),
+    **{name: (name, int) for name in ("attempt", "attempts", "size", "session", "tried", "fire")},
+    **{name: (name, seconds) for name in ("age", "delay", "died", "left", "scheduled")},
+    **{name: (name, str) for name in ("why", "schedule")},
     **{name: (name, unescaped) for name in ("peer", "reason")},
 }
 """The fields of a JOB on the wire: what they are called here, and what each is."""

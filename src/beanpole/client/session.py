@@ -33,6 +33,7 @@ from beanpole.errors import (
     JobLostError,
     ReplyError,
     RulesError,
+    ScheduleError,
     UnexpectedReplyError,
 )
 from beanpole.protocol import wire
@@ -95,6 +96,8 @@ def error_of(reply: Reply) -> BeanpoleError:
         return ExistsError(f"EXISTS: job {reply.number} has the key", reply.number)
     if reply.word == Word.BAD_RULES:
         return RulesError(reply.number, reply.body.decode("utf-8", "replace"))
+    if reply.word == Word.BAD_SCHEDULE:
+        return ScheduleError(reply.number, reply.body.decode("utf-8", "replace"))
     if reply.word in ERRORS:
         kind, sentence = ERRORS[reply.word]
         return kind(sentence)

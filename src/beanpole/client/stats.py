@@ -230,6 +230,13 @@ class Stats(_Stats):
     hostname: str = ""
     os: str = ""
     platform: str = ""
+    schedules: int = 0
+    schedules_paused: int = 0
+    schedules_due: int = 0
+    schedule_fires: int = 0
+    schedule_skips: int = 0
+    schedule_misses: int = 0
+    clock_sets: int = 0
 
 
 # --- Histograms -------------------------------------------------------------------------------------------------------
@@ -262,7 +269,8 @@ class Histograms:
     """By unit: ``job`` for the times of jobs and of reserves, ``turn`` for turns and syncs, ``commands``."""
 
     server: dict[str, Histogram]
-    """By name: ``job-ready``, ``job-held``, ``job-late``, ``reserve-wait``, ``turn``, ``turn-commands``, ``sync``."""
+    """By name: ``job-ready``, ``job-held``, ``job-late``, ``schedule-late``, ``reserve-wait``, ``turn``,
+    ``turn-commands``, ``sync``."""
 
     tubes: dict[str, dict[str, Histogram]]
     """The times of jobs of each tube of the page, in the order of their names, where anything was counted."""

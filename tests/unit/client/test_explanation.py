@@ -92,6 +92,16 @@ WHO = {"session": 2, "peer": "unix", "name": "w 1"}
         ("attempts", {"attempt": 1, "limit": 2, "under-way": True}, "attempt 1 of 2 is under way"),
         ("attempts", {"attempt": 1, "under-way": False}, "attempt 1 is over"),
         (
+            "scheduled",
+            {"schedule": "a", "scheduled": 1000.5, "fire": 3},
+            "schedule a has put it for 1970-01-01T00:16:40.500Z, its fire 3",
+        ),
+        (
+            "scheduled",
+            {"schedule": "a", "scheduled": 1000},
+            "schedule a has put it for 1970-01-01T00:16:40Z, as a client asked",
+        ),
+        (
             "died",
             {"ago": 3, "tube": "t", "attempts": 2, "why": "attempts"},
             "3 s ago in t, after 2 attempts, as the last attempt failed",

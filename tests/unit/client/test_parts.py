@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -249,6 +250,11 @@ def test_a_server_does_not_import_the_client() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_a_client_that_sets_no_schedules_does_not_import_them() -> None:
+    code = "import sys, beanpole.worker; sys.exit(any(name.startswith('beanpole.schedules') for name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 def test_names_are_found_and_others_are_not() -> None:
     assert beanpole.Client.__name__ == "Client"
     assert beanpole.Error is beanpole.BeanpoleError
@@ -273,10 +279,13 @@ def test_a_client_shows_its_arguments(kind: type) -> None:
 
 def test_all_that_is_known_of_a_job() -> None:
     reader = wire.ReplyReader()
-    reader.receive(b"JOBS 1\r\nJOB 7 1 tube=a from=b died=1.5 pri=3 key=k=v attempt=2 unknown=5 odd\r\nx\r\n")
+    line = b"JOBS 1\r\nJOB 7 1 tube=a from=b died=1.5 pri=3 key=k=v attempt=2 unknown=5 odd"
+    line += b" schedule=s scheduled=1000.5 fire=3\r\nx\r\n"
+    reader.receive(line)
     reply = reader.next_reply()
     assert reply is not None
     [frame] = reply.frames
     job = JobInfo.parse(frame)
     assert (job.tube, job.origin, job.died, job.pri, job.key, job.attempt) == ("a", "b", 1.5, 3, "k=v", 2)
+    assert (job.schedule, job.scheduled_at, job.fire) == ("s", datetime.fromtimestamp(1000.5, UTC), 3)
     assert job.as_dict() == asdict(job)
