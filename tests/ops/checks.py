@@ -306,6 +306,8 @@ ALERTS: dict[str, tuple[str, Check]] = {
     "BeanpoleJobsDying": ("> 0", nearly("tube,outcome", {f"{POISON},dead": 4, f"{OLD},expired": 3})),
     "BeanpoleTimeouts": ("> 0.05", nearly("tube", {HANGING: 1})),
     "BeanpolePutsRefused": ("> 0", nearly("tube", {FULL: REFUSED})),
+    "BeanpoleSchedulesDue": ("> -1", has("server", {SERVER: 0})),
+    "BeanpoleSchedulesMissed": ("> -1", has("server", {SERVER: 0})),
     "BeanpoleNotScraped": ("== 1", exactly("job", {"beanpole": 1, "beanpole-cluster": 1})),
     "BeanpoleDown": ("== 1", exactly("server", {SERVER: 1, PLAIN: 1, **dict.fromkeys(CLUSTER, 1)})),
     "BeanpoleRestarting": ("> -1", has("server", {SERVER: 0, PLAIN: 0})),

@@ -202,6 +202,19 @@ SERVER_FAMILIES = (
     server("beanpole_log_records", C, "Records written to the log.", "binlog-records-written"),
     server("beanpole_log_moved", C, "Jobs that compaction moved.", "binlog-records-migrated"),
     ServerFamily(
+        "beanpole_schedules", G,
+        "Schedules: all of them; of these, some are paused, and some are due, so should have put their job by now.",
+        ("kind",),
+        each(("all", "schedules"), ("paused", "schedules-paused"), ("due", "schedules-due")),
+    ),
+    ServerFamily(
+        "beanpole_schedule_times", C,
+        "Times of schedules: fired into a job, skipped as the last job or one with its key was still there,"
+        " missed as nothing could be put.", ("outcome",),
+        each(("fired", "schedule-fires"), ("skipped", "schedule-skips"), ("missed", "schedule-misses")),
+    ),
+    server("beanpole_clock_sets", C, "How often the wall clock was set back by more than three hours.", "clock-sets"),
+    ServerFamily(
         "beanpole_cluster_role", G, "1: the role that the node has in its cluster.", ("role",), role, of_jobs=False,
     ),
     server("beanpole_cluster_epoch", G,
@@ -223,6 +236,8 @@ HISTOGRAM_FAMILIES = (
         "How long delayed jobs of a tube waited beyond their delay until they were reserved.", "job-late"),
     HistogramFamily("beanpole_reserve_wait_seconds",
         "How long workers waited for a job, where one came; 0 where there was one.", (), "reserve-wait", "job"),
+    HistogramFamily("beanpole_schedule_late_seconds",
+        "How long after they were due schedules put their jobs.", (), "schedule-late", "job"),
     HistogramFamily("beanpole_turn_seconds",
         "How long turns of the server took: what all clients wait for.", (), "turn", "turn"),
     HistogramFamily("beanpole_turn_commands",
