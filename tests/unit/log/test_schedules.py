@@ -23,7 +23,7 @@ from beanpole.log.replay import Replay
 from beanpole.schedules import document as schedule_document
 from tests.simulation.disk import SimDisk
 from tests.unit.log.real_log import checked
-from tests.unit.log.test_growth import SALT, log_of, seal, whole
+from tests.unit.log.test_growth import SALT, Lives, log_of, seal, whole
 
 DOCUMENT = b"every: 60\ntube: mail\n\nbody"
 
@@ -223,6 +223,19 @@ def test_compaction_writes_the_schedules_of_a_segment_again_as_they_are_now() ->
         assert held(after.restore.engine) == {b"a": (now, DOCUMENT), b"later": (State(7, 7), DOCUMENT), 9: b"mail"}
 
 
+# --- over lives -------------------------------------------------------------------------------------------------------
+
+
+def test_restart_brings_no_time_back_that_was_over_when_a_schedule_was_set() -> None:
+    """Though its job would be due only now: that of s1 is put 0.156 s behind its time."""
+    lives = Lives({})
+    document = b"every: 3\nspread: 2\n\n"
+    assert lives.ask(b"set-schedule s1 %d" % len(document), document) == b"SCHEDULED 1700001003\r\n"
+    lives.restart()
+    lives.life.tick()
+    assert b" next=1700001003 last=0 " in lives.ask(b"get-schedule s1")
+
+
 # --- what is refused, and what is damage ------------------------------------------------------------------------------
 
 
@@ -277,6 +290,7 @@ def test_no_bytes_of_a_record_make_the_reader_fail(kind: Kind, data: st.DataObje
     replay = Replay(Engine(records=(encoder := Encoder())), encoder)
     replay.segment(content, 1)
     if replay.problem is None:
+        replay.finish(1)
         check(replay.restore.engine)
         written_again(replay.restore.engine)
     else:

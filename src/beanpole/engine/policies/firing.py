@@ -174,7 +174,8 @@ def compute_again(
         if was_wrong or (state.due_ns > wall_ns and schedule.times() is not None):
             behind_ns: int64_t = behind(cython.address(state), wall_ns)
             if not was_wrong:
-                behind_ns = max(wall_ns - schedule.spread_ns, state.last_ns)
+                # A time that has passed and lies before the next one was over when the schedule was set, or went on.
+                behind_ns = max(min(wall_ns, state.next_ns - 1), state.last_ns)
             else:
                 state.last_ns = 0
             set_next(schedule, cython.address(state), behind_ns)
