@@ -16,9 +16,11 @@ from operator import attrgetter
 from beanpole.engine.engine import Engine
 from beanpole.engine.state.job import Job, State
 from beanpole.engine.state.tags import KeyBit, Tag
+from beanpole.log.compaction import schedules_in
 from beanpole.log.encoder import Encoder
-from beanpole.log.format import RULES_FIXED
+from beanpole.log.format import RULES_FIXED, SCHEDULE_FIXED
 from tests.simulation.runner import NS_PER_S
+from tests.simulation.said import SCHEDULE, Said, schedules_of
 
 CHANGING = attrgetter("pri", "delay_s", "ttr_s", "release_count", "bury_count", "kick_count", "timeout_count")
 """What tells one version from another: each recorded change counts one of the counters up."""
@@ -69,6 +71,15 @@ def split(tags: bytes) -> Iterator[tuple[int, int, int]]:
         end = at + 3 + int.from_bytes(tags[at + 1 : at + 3], "little")
         yield tags[at], at, end
         at = end
+
+
+def fire_of(job: Job) -> tuple[bytes, int, int]:
+    """Which schedule has put a job, for which time, and which of its fires that was; no name: none has."""
+    for tag, at, end in split(job.tags):
+        if tag == Tag.SCHEDULED:
+            said = job.tags[at + 3 : end]
+            return said[16:], int.from_bytes(said[:8], "little"), int.from_bytes(said[8:16], "little")
+    return b"", 0, 0
 
 
 def texts(job: Job) -> tuple[bytes, ...]:
@@ -159,8 +170,8 @@ class Recovered:
     jobs: dict[int, Seen]
     pauses: dict[bytes, Pause]
     now_ns: int
-    rules: dict[bytes, bytes]
-    """Pattern: lines."""
+    texts: dict[bytes, bytes]
+    """Of :func:`texts_of`."""
 
 
 @dataclass(slots=True)
@@ -177,8 +188,8 @@ class History:
 
     jobs: dict[int, JobHistory] = field(default_factory=dict)
     pauses: dict[bytes, list[tuple[int, Pause]]] = field(default_factory=dict)
-    rule_texts: dict[bytes, list[tuple[int, bytes | None]]] = field(default_factory=dict)
-    """Pattern: its rules from a step on; None: it had none."""
+    texts: dict[bytes, list[tuple[int, bytes | None]]] = field(default_factory=dict)
+    """Of each name of :func:`texts_of` what it was from a step on; None: it was not there."""
 
     seen_step: int = 0
     """The last step that told the log something and whose reply a client has seen."""
@@ -190,7 +201,7 @@ class History:
         if before is not None:
             self.bury_count = before.bury_count
             self.pauses = {tube: [(0, pause)] for tube, pause in found.pauses.items()}
-            self.rule_texts = {pattern: [(0, text)] for pattern, text in found.rules.items()}
+            self.texts = {name: [(0, text)] for name, text in found.texts.items()}
             for id, seen in found.jobs.items():
                 old = before.jobs[id]
                 self.jobs[id] = JobHistory(old.created_at_ns, [(0, seen)])
@@ -241,11 +252,11 @@ class History:
             if id not in there and history.versions[-1][1] is not None:
                 history.versions.append((self.step, None))
         self.note_attempts(engine)
-        rules = rules_of(engine)
-        for pattern in self.rule_texts.keys() | rules.keys():
-            texts = self.rule_texts.setdefault(pattern, [(0, None)])
-            if texts[-1][1] != rules.get(pattern):
-                texts.append((self.step, rules.get(pattern)))
+        now_there = texts_of(engine)
+        for name in self.texts.keys() | now_there.keys():
+            texts = self.texts.setdefault(name, [(0, None)])
+            if texts[-1][1] != now_there.get(name):
+                texts.append((self.step, now_there.get(name)))
 
     def note_attempts(self, engine: Engine) -> None:
         """Takes note of attempts that have begun: the log is told of them beside the steps."""
@@ -295,18 +306,15 @@ class History:
                 f"{versions}, and of {self.step} steps only these suit (mask {possible:b})"
             )
             possible &= mask
-        for pattern in self.rule_texts.keys() | found.rules.keys():
-            texts = self.rule_texts.get(pattern, [(0, None)])
-            steps, text = [step for step, _ in texts], found.rules.get(pattern)
-            mask = 0
-            for i, (_, version) in enumerate(texts):
-                mask |= self.steps_of(steps, i) if version == text else 0
-            assert mask & possible, f"the rules of {pattern!r} are {text!r}, but were {texts} (mask {possible:b})"
+        for name in self.texts.keys() | found.texts.keys():
+            texts = self.texts.get(name, [(0, None)])
+            mask = self.text_steps(texts, found.texts.get(name))
+            assert mask & possible, f"{name!r} is {found.texts.get(name)!r}, but was {texts} (mask {possible:b})"
             possible &= mask
         for tube in found.pauses.keys() - self.pauses.keys():
             assert found.pauses[tube] is None, f"tube {tube!r} is paused, but never was"
         pauses = found.pauses | self.ended_pauses(found.pauses, possible)
-        return Recovered(jobs, pauses, found.now_ns, found.rules)
+        return Recovered(jobs, pauses, found.now_ns, found.texts)
 
     def ended_pauses(self, found: dict[bytes, Pause], possible: int) -> dict[bytes, Pause]:
         """The pauses that are over by a clock that can be set back: then the log still holds them."""
@@ -341,6 +349,24 @@ class History:
                 if version is not None and found is not None:
                     found = replace(found, bury_number=version.bury_number if found.state == State.BURIED else 0)
         return mask, found
+
+    def text_steps(self, texts: list[tuple[int, bytes | None]], found: bytes | None) -> int:
+        """The steps after which a text was what was found, as bits.
+
+        A schedule can fire more than once in a tick, and a crash keep some of that.
+        """
+        steps = [step for step, _ in texts]
+        mask = 0
+        for i, (_, version) in enumerate(texts):
+            if version == found:
+                mask |= self.steps_of(steps, i)
+            after = texts[i + 1][1] if i + 1 < len(texts) else None
+            if version and after and found and found.startswith(b"SCHEDULE ") and steps[i + 1] in self.steps_of_many:
+                least, said, most = Said(version), Said(found), Said(after)
+                between = zip(least.progress, said.progress, most.progress, strict=True)
+                if said.document == least.document == most.document and all(a <= b <= c for a, b, c in between):
+                    mask |= 1 << steps[i + 1]
+        return mask
 
     def pause_steps(self, versions: list[tuple[int, Pause]], found: Pause, now_ns: int, *, is_there: bool) -> int:
         """The steps after which a tube was paused as was found, as bits."""
@@ -379,12 +405,14 @@ class History:
         return version.state == State.DELAYED and found.until_ns == version.until_ns
 
 
-def rules_of(engine: Engine) -> dict[bytes, bytes]:
-    return {} if engine.rules is None else {each.pattern: each.text for each in engine.rules.all()}
+def texts_of(engine: Engine) -> dict[bytes, bytes]:
+    """The rules of each pattern, and of each schedule what is said of it, by a name that no pattern has."""
+    rules = {} if engine.rules is None else {each.pattern: each.text for each in engine.rules.all()}
+    return rules | {SCHEDULE + name: said.text for name, said in schedules_of(engine).items()}
 
 
-def recount(engine: Engine) -> tuple[int, dict[int, int]]:
-    """The bytes of the records of all jobs, pauses and rules, over all and by segment."""
+def recount(engine: Engine, segments: range = range(0)) -> tuple[int, dict[int, int]]:
+    """The bytes of the records of all jobs, pauses, rules and schedules, over all and by segment."""
     by_segment: Counter[int] = Counter()
     segment_of = attrgetter("segment")
     for job in engine.jobs.jobs():
@@ -396,15 +424,21 @@ def recount(engine: Engine) -> tuple[int, dict[int, int]]:
     table = attrgetter("rules")(engine)
     for rules in [] if table is None else table.all():
         by_segment[segment_of(rules)] += RULES_FIXED + len(rules.pattern) + 1 + len(rules.text)
+    schedules = schedules_of(engine)
+    for segment in segments if schedules else ():
+        for name in schedules_in(engine, segment, b"")[0]:
+            by_segment[segment] += SCHEDULE_FIXED + len(name) + len(schedules.pop(name).document)
+    assert not schedules, f"the records of {list(schedules)} lie nowhere"
     return by_segment.total(), by_segment
 
 
 def check_accounts(engine: Engine, records: Encoder) -> None:
     """Asserts that what is counted as alive equals a recount."""
     accounts = records.accounts
-    total, by_segment = recount(engine)
+    segments = range(accounts.first_segment, records.segment + 1)
+    total, by_segment = recount(engine, segments)
     assert total == accounts.live_bytes, f"{accounts.live_bytes} bytes live by count, {total} in truth"
     assert accounts.live_count == engine.jobs.count, "live jobs are not counted right"
-    for number in range(accounts.first_segment, records.segment + 1):
+    for number in segments:
         live = accounts.live_in(number)
         assert live == by_segment.get(number, 0), f"segment {number}: {live} live bytes, not {by_segment}"

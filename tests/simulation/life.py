@@ -7,6 +7,7 @@ go. Between turns the log's own work is done in any order.
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
@@ -15,7 +16,7 @@ from beanpole.log.files.filelog import FileLog
 from beanpole.log.log import Policy
 from beanpole.server.connection import Connection
 from tests.simulation.disk import SimDisk
-from tests.simulation.history import History, Recovered, check_accounts, rules_of, see
+from tests.simulation.history import History, Recovered, check_accounts, fire_of, see, texts_of
 from tests.simulation.runner import NS_PER_S, Clock, SimRunner
 
 BODY_BYTES_MAX = 65535
@@ -54,6 +55,8 @@ class Promises:
     """Whether tubes may have rules: then a job that comes back may be recorded as another client gets it."""
 
     highest_id: int = 0
+    fired: dict[bytes, list[tuple[int, int]]] = field(default_factory=dict)
+    """By schedule: the jobs that its times have put, and which times those were."""
 
 
 @dataclass(slots=True)
@@ -132,7 +135,7 @@ class Life:
         self.engine = Engine(BODY_BYTES_MAX, clock.now_ns, records=self.records)
         self.recovered = self.log.recover(self.engine)
         self.found = Recovered(
-            {job.id: see(job) for job in self.engine.jobs.jobs()}, {}, self.now_ns, rules_of(self.engine)
+            {job.id: see(job) for job in self.engine.jobs.jobs()}, {}, self.now_ns, texts_of(self.engine)
         )
         self.clients: list[Client] = []
         self.history: History | None = None
@@ -143,6 +146,7 @@ class Life:
         self.failed = False
         self.guard(lambda: self.log.start(self.deliver, self.note_failure))
         self.noted_index = self.appended_index = self.records.index
+        self.noted_job_id = self.engine.next_job_id
 
     @property
     def now_ns(self) -> int:
@@ -249,6 +253,7 @@ class Life:
     def end_step(self, *, many: bool) -> bool:
         """Takes note of a step; True: the log was told something."""
         if self.history is not None:
+            self.note_fired(self.history)
             self.history.note_attempts(self.engine)
         if self.promises.has_rules:  # of which one may let jobs expire
             self.promises.delete_asked |= {job.id for job in self.engine.jobs.jobs() if job.flags & Flag.EXPIRES}
@@ -260,6 +265,22 @@ class Life:
                 index = self.records.index + self.failed
                 self.history.next_step(self.engine, index, self.now_ns, many=many or self.failed)
         return told
+
+    def note_fired(self, history: History) -> None:
+        """Takes note of new jobs that schedules have put."""
+        jobs = self.engine.jobs.jobs() if self.engine.next_job_id > self.noted_job_id else ()
+        for job in sorted((each for each in jobs if each.id >= self.noted_job_id), key=attrgetter("id")):
+            name, scheduled_ns, fire = fire_of(job)
+            if name and job.id not in history.jobs:
+                history.put(job.id, self.now_ns)
+            if fire:
+                fired = self.promises.fired.setdefault(name, [])
+                assert fire == len(fired) + 1, (
+                    f"schedule {name!r} fired {len(fired)} times, and its next job says {fire}"
+                )
+                assert history.rules.clock_jumps or not fired or scheduled_ns > fired[-1][1], f"{name!r} fires again"
+                fired.append((job.id, scheduled_ns))
+        self.noted_job_id = self.engine.next_job_id
 
     def in_step(self, action: Callable[[], object], *, many: bool) -> None:
         try:

@@ -10,6 +10,7 @@ from tests.simulation.history import History, Recovered, Rules
 from tests.simulation.inspection import Inspected, inspect
 from tests.simulation.life import Client, Life, Promises
 from tests.simulation.runner import NS_PER_S, Clock
+from tests.simulation.scheduling import Schedules
 
 TUBES = (b"default", b"a", b"bb")
 POLICIES = (0, 0, 0, 20, None)
@@ -39,7 +40,9 @@ LIMITS = (
 class Simulation:
     """One seed: several lives on one disk."""
 
-    def __init__(self, seed: int, *, extensions: bool = False, limits: bool = False) -> None:
+    def __init__(
+        self, seed: int, *, extensions: bool = False, limits: bool = False, with_schedules: bool = False
+    ) -> None:
         self.extensions = extensions
         self.limits = limits
         self.rng = rng = Random(seed)
@@ -51,6 +54,9 @@ class Simulation:
         self.jobs_wanted = rng.choice((3, 10, 30))
         self.body_bytes = rng.choice((10, 100, 100, 600, 3000))
         self.rules = Rules(clock_jumps=rng.random() < 0.2, disk_full=rng.random() < 0.2)
+        self.schedules: Schedules | None = None
+        if with_schedules:
+            self.schedules = Schedules(rng, self.rules, min(self.body_bytes, self.segment_bytes // 4))
         self.crashing_starts = 0.4
         """How many of the starts end in a crash."""
 
@@ -119,6 +125,8 @@ class Simulation:
         for tube, ids in inspected.buried.items():
             numbers = [judged.jobs[id].bury_number for id in ids]
             assert numbers == sorted(numbers), f"tube {tube!r}: buried jobs {ids} are out of order, {numbers}"
+        if self.schedules is not None:
+            self.schedules.judge(life, promises)
         history = History(self.rules)
         history.begin(self.history, judged, life.engine)
         self.history = life.history = history
@@ -151,6 +159,8 @@ class Simulation:
             for _ in range(rng.choice((20, 60, 150))):
                 self.act(life)
                 assert not life.failed, f"the log failed: {life.log.failure}"
+                if self.schedules is not None:
+                    self.schedules.check(life)
             self.disk.crash_at = 0
             life.check()
             if rng.random() < 0.2:
@@ -227,6 +237,9 @@ class Simulation:
         tube = rng.choice(TUBES)
         if self.limits and rng.random() < 0.1:
             self.change_rules(life, client)
+            return
+        if self.schedules is not None and rng.random() < 0.25:
+            self.schedules.command(life, client, TUBES)
             return
         if self.extensions and rng.random() < 0.4:
             self.use_extension(life, client, some_id, tube)
@@ -333,10 +346,10 @@ class Simulation:
             life.send(client, b"touch", b"touch %d" % id, id)
 
 
-def simulate(seed: int, *, extensions: bool = False, limits: bool = False) -> Simulation:
+def simulate(seed: int, *, extensions: bool = False, limits: bool = False, with_schedules: bool = False) -> Simulation:
     """Runs one seed. Raises AssertionError, in a line that says how to run it again."""
     try:
-        simulation = Simulation(seed, extensions=extensions, limits=limits)
+        simulation = Simulation(seed, extensions=extensions, limits=limits, with_schedules=with_schedules)
         simulation.run()
     except Exception as error:
         what = str(error).replace("\n", " ") if isinstance(error, AssertionError) else repr(error)

@@ -22,9 +22,10 @@ from beanpole.log.replay import Replay
 from tests.simulation.disk import SimDisk
 from tests.simulation.life import Client, Life, Promises
 from tests.simulation.runner import NS_PER_S, Clock
+from tests.simulation.said import schedules_of
 
-Jobs = tuple[tuple[int, bytes, int, int, int, int, int, int, int, int, int, int], ...]
-"""All jobs, each as the numbers and the body that a restart must bring back."""
+Jobs = tuple[tuple[int, bytes, int, int, int, int, int, int, int, int, int, int] | bytes, ...]
+"""All jobs, each as the numbers and the body that a restart must bring back, and what is said of each schedule."""
 
 SEGMENT_BYTES = 700
 
@@ -34,25 +35,24 @@ def state_of(engine: Engine) -> Jobs:
     waiting = {
         job.id for job in engine.jobs.jobs() if job.state == State.DELAYED and job.deadline_at_ns > engine.started_at_ns
     }
-    return tuple(
-        sorted(
-            (
-                job.id,
-                job.text,
-                State.BURIED if job.state == State.BURIED else State.DELAYED if job.id in waiting else State.READY,
-                job.pri,
-                job.delay_s,
-                job.ttr_s,
-                job.deadline_at_ns if job.id in waiting else 0,
-                job.created_at_ns,
-                job.timeout_count,
-                job.release_count,
-                job.bury_count,
-                job.kick_count,
-            )
-            for job in engine.jobs.jobs()
+    jobs = sorted(
+        (
+            job.id,
+            job.text,
+            State.BURIED if job.state == State.BURIED else State.DELAYED if job.id in waiting else State.READY,
+            job.pri,
+            job.delay_s,
+            job.ttr_s,
+            job.deadline_at_ns if job.id in waiting else 0,
+            job.created_at_ns,
+            job.timeout_count,
+            job.release_count,
+            job.bury_count,
+            job.kick_count,
         )
+        for job in engine.jobs.jobs()
     )
+    return (*jobs, *[said.text for said in schedules_of(engine).values()])
 
 
 @dataclass
@@ -130,6 +130,11 @@ class Writer:
         self.say(b"delete 4")
         self.say(b"reserve-job 5")
         self.say(b"bury 5 1")
+        self.say(b"set-schedule s 29", b"at: 2100-01-01T00:00:00Z\n\nxyz")
+        self.say(b"fire-schedule s")
+        self.say(b"pause-schedule s on")
+        self.say(b"set-schedule t 26", b"at: 2100-01-01T00:00:00Z\n\n")
+        self.say(b"drop-schedule t")
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["crashed", "closed"])
@@ -174,8 +179,7 @@ def kinds_in(files: dict[str, bytes]) -> set[int]:
 
 def test_every_kind_of_record_stands_in_the_log(written: Written) -> None:
     only_in_a_cluster = {Kind.RESERVED}
-    of_schedules = {Kind.SCHEDULE, Kind.FIRED}
-    assert kinds_in(written.files) == {int(kind) for kind in Kind} - {Kind.FIRST} - only_in_a_cluster - of_schedules
+    assert kinds_in(written.files) == {int(kind) for kind in Kind} - {Kind.FIRST} - only_in_a_cluster
 
 
 def test_whole_log_brings_back_everything(written: Written) -> None:

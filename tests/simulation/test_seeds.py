@@ -36,9 +36,20 @@ def test_crashes_lose_no_rules_and_no_limit_holds_back_what_it_should_not(block:
         simulate(seed, extensions=seed % 2 == 1, limits=True)
 
 
+@pytest.mark.skipif(SEED is not None, reason="one seed is wanted")
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_crashes_neither_lose_nor_double_what_a_schedule_fires(block: int) -> None:
+    fires = 0
+    for seed in SEEDS[block : len(SEEDS) // 2 : BLOCKS]:
+        simulation = simulate(seed, with_schedules=True)
+        fires += simulation.schedules.fire_count if simulation.schedules is not None else 0
+    assert fires, "no schedule has fired"
+
+
 @pytest.mark.skipif(SEED is None, reason="set SIMULATION_SEED to run one seed again")
 def test_seed() -> None:
     seed = int(SEED or "0")
     for extensions in (False, True):
         simulate(seed, extensions=extensions)
+    simulate(seed, with_schedules=True)
     simulate(seed, extensions=seed % 2 == 1, limits=True)
