@@ -13,6 +13,9 @@ TUBE_NAME_BYTES_MAX = 200
 PRI_MAX = 2**32 - 1
 """The least urgent priority; also the largest delay, TTR and pause in seconds."""
 
+MOMENT_S_MAX = 2**33 - 1
+"""The last moment that ``at=`` can say, in seconds since 1970: in 2106 no delay leads any further."""
+
 RESERVE_TIMEOUT_S_MAX = 2**31 - 1
 """Seconds of ``reserve-with-timeout``; a larger number is ``BAD_FORMAT``, as in beanstalkd 1.13."""
 

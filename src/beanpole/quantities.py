@@ -1,4 +1,4 @@
-"""Times and sizes as people write them: ``90``, ``1h30m``, ``500ms``; ``65536``, ``64KiB``, ``1M``.
+"""Times and sizes as people write them: ``90``, ``1h30m``, ``2026-12-31T18:00Z``; ``65536``, ``64KiB``, ``1M``.
 
 One form for everything that people type: the command line, its variables and files, and what `top` asks for. Numbers
 are exact: nothing here is a float before the sum is known.
@@ -17,6 +17,9 @@ DURATION = re.compile("".join(f"(?:{NUMBER}{unit})?" for unit in DURATIONS), re.
 ALONE = re.compile(NUMBER, re.ASCII)
 SIZE = re.compile(f"{NUMBER} ?([kmgt]?)(i?b?)", re.ASCII | re.IGNORECASE)
 
+MOMENT = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII)
+
+MOMENT_FORM = "write it as in 2026-12-31T18:00:00Z, 2026-12-31T18:00+02:00, or in seconds since 1970"
 DURATION_FORM = "write it as in 90, 10m, 1h30m or 500ms"
 SIZE_FORM = "write it as in 65536, 64KiB or 1M"
 
@@ -30,6 +33,21 @@ def seconds_of(text: str, unit: str = "s") -> Fraction | None:
         return None
     parts = zip(found.groups(), DURATIONS.values(), strict=True)
     return sum((Fraction(number or 0) * size for number, size in parts), Fraction())
+
+
+def moment_of(text: str) -> Fraction | None:
+    """Return the seconds since 1970 of a time of RFC 3339, or of such seconds themselves. None: it is none of both."""
+    if ALONE.fullmatch(text):
+        return Fraction(text)
+    if not MOMENT.fullmatch(text):
+        return None
+    from datetime import UTC, datetime, timedelta  # noqa: PLC0415 - most programs read no moment
+
+    try:
+        since_1970 = datetime.fromisoformat(text.upper()) - datetime(1970, 1, 1, tzinfo=UTC)
+    except ValueError:
+        return None
+    return Fraction(since_1970 // timedelta(microseconds=1), 1_000_000)
 
 
 def bytes_of(text: str) -> int | None:

@@ -83,6 +83,7 @@ GIVEN: dict[str, object] = {
 """What a program says as an argument of a method, by its name; any other is a text, `a`, or a number, 7."""
 
 GIVEN_TO = {
+    ("put_job", "at"): None,  # beside a delay it is refused
     ("clear_tube", "tube"): "empty",
     ("move_jobs", "tube"): "empty",
     **{("set_schedule", each): None for each in ("cron", "at", "weeks", "except_")},
@@ -153,6 +154,8 @@ PUTS: list[Arguments] = [
     {"body": BODY, "priority": 5, "delay": 9.5, "tube": "other", "key": "k2", "taken": "replace", "expire": 60},
     {"body": BODY, "delay": 1000.5},
     {"body": BODY, "tube": TEXT},
+    {"body": BODY, "at": 5e9},
+    {"body": BODY, "at": 5e9, "key": "k3", "taken": "replace", "within": 9},
 ]
 """Arguments of put, which is a put-job with most of them."""
 

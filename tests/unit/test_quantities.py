@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beanpole.quantities import DURATIONS, bytes_of, seconds_of
+from beanpole.quantities import DURATIONS, bytes_of, moment_of, seconds_of
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,21 @@ from beanpole.quantities import DURATIONS, bytes_of, seconds_of
 )
 def test_seconds_of(text: str, seconds: int | str | None) -> None:
     assert seconds_of(text) == (None if seconds is None else Fraction(seconds))
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [("1798732800.25", "1798732800.25"), ("0", 0), ("1970-01-01T00:00Z", 0), ("1970-01-01 01:00:00.5+01:00", "0.5")]
+    + [("2026-12-31t18:00:00-02:00", 1_798_747_200), ("1969-12-31T23:59:59Z", -1)]
+    + [
+        (each, None)
+        for each in ("", "-1", "now", "2026-12-31", "2026-12-31T18:00", "2026-13-01T00:00Z", "20261231T18Z")
+    ]
+    + [(each, None) for each in ("2026-12-31T18:00Z\n", "2026-12-31T25:00Z", "2026-12-31T18:00+25:00")],
+)
+def test_moment_of(text: str, moment: int | str | None) -> None:
+    """One without an offset is no moment, for nobody says whose time it is."""
+    assert moment_of(text) == (None if moment is None else Fraction(moment))
 
 
 def test_a_number_alone_counts_what_is_asked_for() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from beanpole.cli.common import COUNT, ID, PRIORITY, TUBE
-from beanpole.cli.quantities import DURATION, TTR
+from beanpole.cli.quantities import DURATION, MOMENT, TTR
 from beanpole.client.extensions import RESTING
 from beanpole.operations.listing import SCAN_IDS
 from beanpole.operations.table import OPERATIONS, Option
@@ -15,6 +15,7 @@ KINDS: dict[str, click.ParamType[Any]] = {
     "number": COUNT,
     "priority": PRIORITY,
     "seconds": DURATION,
+    "moment": MOMENT,
     "ttr": TTR,
     "tube": TUBE,
     "text": click.STRING,

@@ -57,6 +57,10 @@ def put(
     """
     if options["key"] is None and (options["taken"] or options["until"]):
         raise click.UsageError("--taken and --until are about a --key")
+    if options["at"] is not None and delay:
+        raise click.UsageError("--delay and --at both say when a job is ready")
+    if options["within"] is not None and options["taken"] != "replace":
+        raise click.UsageError("--within is about --taken replace")
     if each_line and bodies:
         raise click.UsageError("--each-line takes lines of --file or of standard input, and no BODY")
     if sys.stdin.isatty() and ("-" in bodies or not (bodies or files)):

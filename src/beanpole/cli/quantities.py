@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from beanpole import limits
-from beanpole.quantities import DURATION_FORM, DURATIONS, SIZE_FORM, bytes_of, seconds_of
+from beanpole.quantities import DURATION_FORM, DURATIONS, MOMENT_FORM, SIZE_FORM, bytes_of, moment_of, seconds_of
 
 DURATION_NOTE = "DURATION is a number of seconds, or a time as in 10m, 1h30m, 500ms."
 MS_NOTE = "DURATION of --{} is a number of milliseconds, or a time as in 50ms, 2s."
@@ -69,6 +69,20 @@ class Size(click.ParamType[int]):
         return number
 
 
+class Moment(click.ParamType[float]):
+    """A moment, in seconds since 1970."""
+
+    name = "moment"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        moment = moment_of(str(value))
+        if moment is None:
+            self.fail(f"{str(value)!r} is no moment; {MOMENT_FORM}", param, ctx)
+        if not 0 <= moment <= limits.MOMENT_S_MAX:
+            self.fail(f"{str(value)!r} is before 1970, or too far ahead", param, ctx)
+        return float(moment)
+
+
 class Time(click.ParamType[str]):
     """A time of RFC 3339; one without an offset is local, and whose local time counts is not known here."""
 
@@ -98,6 +112,7 @@ class Zone(click.ParamType[str]):
         return str(value)
 
 
+MOMENT = Moment()
 TIME = Time()
 ZONE = Zone()
 

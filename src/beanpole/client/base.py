@@ -17,7 +17,7 @@ from beanpole.client.extended import Extended
 from beanpole.client.extensions import name_bytes
 from beanpole.client.job import Job, job_id
 from beanpole.client.plan import Broken, Plan, Shipment, planned
-from beanpole.client.recovery import Backoff, Outage, Retry, is_safe
+from beanpole.client.recovery import Backoff, Outage, Retry, is_safe, wall_s
 from beanpole.client.session import DEFAULT_TUBE, ENDING, LIST_EXTENSIONS, USED, Session
 from beanpole.errors import ArgumentError, BeanpoleError, CannotConnectError, ConnectionLostError, UnexpectedReplyError
 from beanpole.protocol import wire
@@ -131,7 +131,8 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
         known = cast("Codec[B]", codec or (BytesCodec() if encoding is None else TextCodec(encoding)))
         if name:
             name_bytes(name)
-        self._session = Session(known, use, [watch] if isinstance(watch, str) else watch, self._called)
+        watched = [watch] if isinstance(watch, str) else watch
+        self._session = Session(known, use, watched, self._called, wall_s)
         self._session.may_cancel = self._may_cancel
         self._called_by_caller = name
         self._timeout_s = timeout

@@ -26,6 +26,7 @@ from beanpole.client.extensions import (
     optional,
     seconds,
     size_of,
+    unix_seconds,
     whole,
     with_body,
 )
@@ -98,6 +99,11 @@ class Extended(Generic[B]):
         (`until` is ``reserve``). Another put with it leaves the job as it is, or replaces its body and its other
         options unless it is reserved (`taken` is ``replace``). A job that is still there `expire` seconds after it was
         due is deleted, unless somebody works on it.
+
+        Instead of a `delay` it can be said when the job is ready: `at`, a datetime with a time zone or seconds since
+        1970, by the server's clock; a server that does not know that gets a delay, counted by this machine's clock and
+        rounded up to a second. What is replaced again and again is ready `within` so many seconds since it was put
+        first.
         """
         return put_call(self._session, body, (priority, delay, ttr), tube, inserted, **options)
 
@@ -448,8 +454,7 @@ class Extended(Generic[B]):
         NotFoundError if there is none of that name, ExistsError if a job has its key (`id` is that job's),
         DrainingError and OutOfMemoryError.
         """
-        at_s = None if at is None else scheduling.unix_seconds(at, "at")
-        data, needs = line(b"fire-schedule", wire.tube_name(name), at=at_s)
+        data, needs = line(b"fire-schedule", wire.tube_name(name), at=optional(at, unix_seconds, "at"))
         return Call(data, Word.INSERTED, number, needs=needs)
 
     # --- Why jobs have failed, and why one does not run ---

@@ -6,10 +6,11 @@ raises :class:`~beanpole.errors.ArgumentError` before.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import Concatenate, ParamSpec, TypeVar
 
 from beanpole.errors import ArgumentError
-from beanpole.limits import PRI_MAX
+from beanpole.limits import MOMENT_S_MAX, PRI_MAX
 from beanpole.protocol import limits
 
 P = ParamSpec("P")
@@ -55,6 +56,15 @@ def seconds(value: object, name: str, most: int = PRI_MAX) -> bytes:
     if not isinstance(value, int | float) or not 0 <= value <= most:
         raise ArgumentError(f"{name} must be seconds from 0 to {most}, not {value!r}")
     return b"%d" % value if value % 1 == 0 else (b"%.3f" % value).rstrip(b"0").rstrip(b".")
+
+
+def unix_seconds(value: object, name: str) -> bytes:
+    """A datetime with a time zone, or seconds since 1970, to the nearest millisecond. Raises ArgumentError."""
+    if isinstance(value, datetime):
+        if value.utcoffset() is None:
+            raise ArgumentError(f"{name} has no time zone: {value!r}; datetime.now(UTC) has one")
+        value = value.timestamp()
+    return seconds(value, name, MOMENT_S_MAX)
 
 
 def key_bytes(key: object) -> bytes:

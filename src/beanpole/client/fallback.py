@@ -4,6 +4,7 @@ Each is a plan over commands that every server knows. No job is lost, whatever b
 half done, as each function says. A tube that is not there is not made, and the used tube and the watch list stay.
 """
 
+import math
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -63,6 +64,13 @@ def count_of(tube: str, state: str) -> Plan[int]:
 def put(session: Session[Any], data: bytes, tube: str, made: Callable[["Reply"], T]) -> Plan[T]:
     reply = (yield from in_tube(session, tube, data))[0]
     return made(expect(reply, Word.INSERTED))
+
+
+def put_at(
+    session: Session[Any], data: Callable[[int], bytes], at_s: float, tube: str, made: Callable[["Reply"], T]
+) -> Plan[T]:
+    """Puts a job with a delay up to a moment, by the client's clock; a whole second more, so that it is not early."""
+    return (yield from put(session, data(max(math.ceil(at_s - session.wall_s()), 0)), tube, made))
 
 
 # --- Clearing ---------------------------------------------------------------------------------------------------------

@@ -2,11 +2,22 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Literal, TypedDict, TypeVar
 
 from beanpole.client import fallback
-from beanpole.client.extensions import choice, key_bytes, line, optional, seconds, size_of, whole, with_body
+from beanpole.client.extensions import (
+    choice,
+    key_bytes,
+    line,
+    optional,
+    seconds,
+    size_of,
+    unix_seconds,
+    whole,
+    with_body,
+)
 from beanpole.client.session import USED, Session
 from beanpole.errors import ArgumentError
 from beanpole.limits import PRI_MAX
@@ -31,6 +42,8 @@ class PutOptions(TypedDict, total=False):
     taken: Taken | None
     until: Until | None
     expire: float | None
+    at: datetime | float | None
+    within: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +68,10 @@ def inserted(reply: Reply) -> Inserted:
     return Inserted(reply.number, OUTCOMES[reply.word])
 
 
+def plain_put(data: bytes, priority: int, ttr: int, delay: int) -> bytes:
+    return wire.put(data, priority, delay, ttr)
+
+
 def put_call(
     session: Session[B],
     body: B,
@@ -66,6 +83,8 @@ def put_call(
     taken: Taken | None = None,
     until: Until | None = None,
     expire: float | None = None,
+    at: datetime | float | None = None,
+    within: float | None = None,
 ) -> "Call[T]":
     """A ``put-job``; on a server without it a ``put``, if that can say all that is asked for.
 
@@ -78,19 +97,29 @@ def put_call(
         size_of(data),
         tube=wire.tube_name(tube) if tube else None,
         pri=whole(priority, PRI_MAX, "priority"),
-        delay=seconds(delay, "delay"),
+        delay=seconds(delay, "delay") if at is None else None,
+        at=optional(at, unix_seconds, "at"),
         ttr=whole(ttr, PRI_MAX, "ttr"),
         key=optional(key, key_bytes),
         taken=optional(taken, choice, ("keep", "replace"), "taken"),
+        within=optional(within, seconds, "within"),
         until=optional(until, choice, ("delete", "reserve"), "until"),
         expire=optional(expire, seconds, "expire"),
     )
     if key is None and (taken is not None or until is not None):
         raise ArgumentError("taken and until are about a key, and there is none")
+    if at is not None and delay:
+        raise ArgumentError("a job has a delay, or a moment at which it is ready, not both")
+    if within is not None and taken != "replace":
+        raise ArgumentError("within is for a put that replaces what is there: taken='replace'")
     instead = None
-    if key is None and expire is None and not delay % 1:
-        plain = wire.put(data, priority, int(delay), ttr)
-        instead = partial(fallback.put, session, plain, tube, take)
+    if key is None and expire is None:
+        if at is not None:
+            at_s = float(unix_seconds(at, "at"))
+            instead = partial(fallback.put_at, session, partial(plain_put, data, priority, ttr), at_s, tube, take)
+        elif not delay % 1:
+            plain = wire.put(data, priority, int(delay), ttr)
+            instead = partial(fallback.put, session, plain, tube, take)
     sent, needs = with_body(made, data)
     return Call(
         sent,

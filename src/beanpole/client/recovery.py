@@ -83,6 +83,11 @@ class Backoff:
             pause_s *= 2
 
 
+def wall_s() -> float:
+    """Return the time of this machine, in seconds since 1970."""
+    return time.time()
+
+
 class Outage:
     """The time from the loss of a connection that had worked to the next one; a client has one, on or off."""
 

@@ -12,7 +12,6 @@ from typing import Any, Literal, Self, TypedDict
 from beanpole.client.extensions import fields_of, line, seconds, size_of, with_body
 from beanpole.client.putting import Until
 from beanpole.errors import ArgumentError, ScheduleError, UnexpectedReplyError
-from beanpole.limits import PRI_MAX
 from beanpole.protocol import wire
 from beanpole.protocol.wire import Reply
 
@@ -121,15 +120,6 @@ def set_line(name: str, text: bytes) -> tuple[bytes, tuple[str, ...]]:
     data, needs = line(b"set-schedule", wire.tube_name(name), size_of(document.text))
     lines = [f"schedule.{each.partition(b':')[0].decode()}" for each in document.header.splitlines()]
     return with_body((data, (*needs, *lines)), document.text)
-
-
-def unix_seconds(at: datetime | float, name: str) -> bytes:
-    """A moment as the line of a command has it. Raises ArgumentError."""
-    if isinstance(at, datetime):
-        if at.utcoffset() is None:
-            raise ArgumentError(f"{name} has no time zone: {at!r}")
-        at = at.timestamp()
-    return seconds(at, name, PRI_MAX)
 
 
 # --- What is answered -------------------------------------------------------------------------------------------------

@@ -116,9 +116,16 @@ class Session(Generic[B]):
     """The used tube, the watch list and the jobs of a client, and the codec of its bodies."""
 
     def __init__(
-        self, codec: Codec[B], using: str, watching: Iterable[str], name: Callable[[], str] = lambda: ""
+        self,
+        codec: Codec[B],
+        using: str,
+        watching: Iterable[str],
+        name: Callable[[], str] = lambda: "",
+        wall_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.codec = codec
+        self.wall_s = wall_s
+        """The time of this machine, in seconds since 1970."""
         self.name = name
         """What connections are called on a server that knows names; empty: nothing."""
         self.is_named = False

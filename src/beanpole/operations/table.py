@@ -19,7 +19,8 @@ class Option:
 
     name: str
     kind: str = "number"
-    """number, priority, ttr, seconds (with up to three decimals), tube, text, choice, body, states, rules."""
+    """number, priority, ttr, seconds (with up to three decimals), moment (seconds since 1970), tube, text, choice,
+    body, states, rules."""
 
     help: str = ""
     """For the command line; empty: it has no such option, or one of its own."""
@@ -120,6 +121,14 @@ PUT = (
     BODY.but(is_wanted=True),
     PRIORITY.but(help="The smallest comes first.", hint="from 0, the most urgent", value=limits.PRI_DEFAULT),
     DELAY,
+    Option(
+        "at",
+        "moment",
+        "When they are ready, instead of a delay: a time with its offset, or seconds since 1970.",
+        "Ready at",
+        "instead of a delay, as in 2026-12-31T18:00Z",
+        about="When the job is ready, instead of a delay.",
+    ),
     TTR.but(value=limits.TTR_S_DEFAULT),
     Option(
         "expire",
@@ -145,6 +154,15 @@ PUT = (
         about="What a put does when a job has the key.",
         choices=(("keep", "it stays"), ("replace", "it is replaced")),
         need="put-job.taken",
+    ),
+    Option(
+        "within",
+        "seconds",
+        "With --taken replace: how long after it was put first a job is ready at the latest. (*)",
+        "Ready within",
+        "seconds since it was put first, however often it is replaced",
+        about="With `taken` = `replace`: after how many seconds since the job was put first it is ready at the latest.",
+        need="put-job.within",
     ),
     Option(
         "until",

@@ -13,7 +13,7 @@ from beanpole import limits
 TUBE_NAME_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.TUBE_NAME_BYTES_MAX)
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 MILLISECOND_NS = cython.declare(int64_t, 1_000_000)
-MOMENT_S_MAX = cython.declare(uint64_t, 2**33 - 1)
+MOMENT_S_MAX = cython.declare(uint64_t, limits.MOMENT_S_MAX)
 RESERVE_TIMEOUT_S_MAX = cython.declare(uint32_t, limits.RESERVE_TIMEOUT_S_MAX)
 
 NAME_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-+/;.$_()"

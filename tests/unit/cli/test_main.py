@@ -44,7 +44,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (("rules", "sett"), "did you mean set?"),
         (("help", "rules", "sett"), "did you mean set?"),
         (("help", "put", "x"), "beanpole put has no verb 'x'"),
-        (("put", "--tueb", "x"), "did you mean --taken or --tube?"),
+        (("put", "--tueb", "x"), "did you mean --at or --taken or --tube?"),
         (("serve", "--segment-bytse", "1"), "did you mean --segment-bytes?"),
         (("put", "--zzzz"), "beanpole put: no option '--zzzz' (see beanpole put --help)"),
         (("-x",), "beanpole: no option '-x' (see beanpole --help)"),

@@ -1,6 +1,8 @@
 """What a client says to a server that has more than beanstalkd, and to one that has not."""
 
 from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,7 +18,10 @@ from beanpole import (
     UnexpectedReplyError,
     UnsupportedError,
 )
-from beanpole.client import Histogram, extensions
+from beanpole.client import Histogram, extensions, fallback
+from beanpole.client.codec import TextCodec
+from beanpole.client.putting import plain_put
+from beanpole.client.session import Session
 from tests.unit.client.peer import ASK, CLOSE, NONE, SILENCE, Maker, Peer, Steps, has, listing, ok
 
 PUT_JOB = b"put-job 1 pri=65536 delay=0 ttr=60"
@@ -156,6 +161,54 @@ def test_put_with_a_key(make: Maker) -> None:
                 client.put_job("x", key="k")
             assert client.put("x", delay=1.5) == 8
             assert client.put_job("x") == Inserted(9, "inserted")
+
+
+AT_OPTIONS = (*KEY_OPTIONS, "put-job.at", "put-job.within")
+
+
+def test_put_at_a_moment(make: Maker) -> None:
+    moment = datetime(2026, 12, 31, 18, 0, 0, 250_000, tzinfo=timezone(timedelta(hours=2)))
+    script = [
+        has(*AT_OPTIONS),
+        (b"put-job 1 pri=65536 at=1798732800.25 ttr=60\r\nx\r\n", b"INSERTED 1\r\n"),
+        (b"put-job 1 pri=65536 at=0 ttr=60 key=k taken=replace within=60\r\nx\r\n", b"REPLACED 1\r\n"),
+    ]
+    with make.to_peer(script) as client:
+        assert client.put("x", at=moment) == 1
+        assert client.put("x", at=0, key="k", taken="replace", within=60) == 1
+
+
+def test_a_server_that_knows_no_moments_gets_a_delay_that_is_not_too_short(make: Maker) -> None:
+    with make.to_peer([NONE, (b"put 65536 0 60 1\r\nx\r\n", b"INSERTED 1\r\n")]) as client:
+        assert client.put("x", at=1) == 1
+        for options in ({"at": 1, "key": "k"}, {"key": "k", "taken": "replace", "within": 5}):
+            with pytest.raises(UnsupportedError):
+                client.put("x", **options)
+    for ahead_s, delay in ((-1.0, 0), (0.0, 0), (0.001, 1), (59.0, 59), (59.5, 60)):
+        session = Session(TextCodec("utf-8"), "default", ["default"], wall_s=lambda: 1000.0)
+        data = partial(plain_put, b"x", 1, 9)
+        plan = fallback.put_at(session, data, 1000.0 + ahead_s, "", lambda reply: reply.number)
+        assert next(plan).data.endswith(b"put 1 %d 9 1\r\nx\r\n" % delay)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"at": datetime(2026, 12, 31, 18, 0)},  # noqa: DTZ001 - that is what is wrong
+        {"at": -1},
+        {"at": 2**33},
+        {"at": "tomorrow"},
+        {"at": 1, "delay": 1},
+        {"within": 1},
+        {"within": 1, "key": "k", "taken": "keep"},
+        {"within": -1, "key": "k", "taken": "replace"},
+    ],
+)
+def test_a_moment_that_is_none_is_refused_before_anything_is_sent(make: Maker, options: dict[str, Any]) -> None:
+    with make.to_peer([(b"list-tubes\r\n", ok(b"---\n"))]) as client:
+        with pytest.raises(ArgumentError):
+            client.put("x", **options)
+        assert client.tubes() == []
 
 
 def test_the_lines_of_the_other_commands(make: Maker) -> None:

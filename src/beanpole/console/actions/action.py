@@ -11,9 +11,10 @@ from typing import Any
 from beanpole.client.extensions import ID_MAX, RESTING, STATES
 from beanpole.client.ruling import pattern_bytes
 from beanpole.errors import ArgumentError, BeanpoleError
-from beanpole.limits import PRI_MAX
+from beanpole.limits import MOMENT_S_MAX, PRI_MAX
 from beanpole.operations.table import OPERATIONS, Operation, Option
 from beanpole.protocol import wire
+from beanpole.quantities import MOMENT_FORM, moment_of
 
 HELD = "a worker holds it"  # why most jobs are refused
 
@@ -228,7 +229,7 @@ def value_of(verb: Operation, option: Option, fields: Fields) -> object:
         return text or None
     if option.kind == "choice":
         return choice(text, words, name)
-    return {"seconds": seconds, "tube": tube_of}.get(option.kind, whole)(text, name)
+    return {"seconds": seconds, "moment": moment, "tube": tube_of}.get(option.kind, whole)(text, name)
 
 
 def body_of(verb: Operation, fields: Fields) -> bytes | None:
@@ -257,6 +258,14 @@ def seconds(text: str, name: str) -> float:
     if found > PRI_MAX:
         raise RefusedError(f"{name} must be seconds from 0 to {PRI_MAX}, not {text}")
     return found
+
+
+def moment(text: str, name: str) -> float:
+    """A moment, in seconds since 1970. Raises RefusedError."""
+    found = moment_of(text)
+    if found is None or not 0 <= found <= MOMENT_S_MAX:
+        raise RefusedError(f"{name}: {text[:40]!r} is no moment; {MOMENT_FORM}")
+    return float(found)
 
 
 def choice(text: str, choices: Sequence[str], name: str) -> str:

@@ -25,11 +25,12 @@ from beanpole.console.actions.action import (
 from beanpole.console.api.operations import Asked, JobId, ServerName, TubeName
 from beanpole.console.fields import Number, Query
 from beanpole.console.reading.jobs import State
-from beanpole.limits import PRI_MAX
+from beanpole.limits import MOMENT_S_MAX, PRI_MAX
 from beanpole.operations.table import Option
 
 Whole = Annotated[int, Meta(ge=0, le=PRI_MAX)]
 Seconds = Annotated[float, Meta(ge=0, le=PRI_MAX, description="Seconds, with up to three decimals.")]
+Moment = Annotated[float, Meta(ge=0, le=MOMENT_S_MAX, description="Seconds since 1970, with up to three decimals.")]
 Base64 = Annotated[str, Meta(pattern="^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$")]
 
 DONE_WITHIN_S = 1  # seconds that an answer waits for the end of an action: most are over by then
@@ -66,7 +67,12 @@ class Wanted(Query, frozen=True):
     body_base64: Annotated[Base64 | None, Meta(description="A body that is no text.")] = None
 
 
-KINDS: dict[str, Any] = {"seconds": Seconds, "tube": TubeName, "states": list[Literal["ready", "delayed", "buried"]]}
+KINDS: dict[str, Any] = {
+    "seconds": Seconds,
+    "moment": Moment,
+    "tube": TubeName,
+    "states": list[Literal["ready", "delayed", "buried"]],
+}
 """The types of options, by their kind."""
 
 NUMBERS = ("number", "priority", "ttr")  # kinds that are whole numbers

@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -114,6 +115,8 @@ def text_of(field: Input, value: object) -> str:
         return ", ".join(value)
     if field.choices:
         return dict(field.choices).get(str(value), str(value))
+    if field.kind == "moment" and isinstance(value, int | float):
+        return datetime.fromtimestamp(value, UTC).isoformat(" ")
     return f"{value:g} s" if isinstance(value, int | float) and "seconds" in field.hint else str(value)
 
 
