@@ -30,8 +30,8 @@ HALT_S = 10.0
 SCHEDULE_LEVEL = 1
 """The documents of schedules that this program understands; a log with one of a greater level is refused."""
 
-CLUSTER_FORMAT = 4
-"""What a node reads and writes: 3, jobs and pauses as in files; 4, keys of jobs and rules of tubes besides."""
+CLUSTER_FORMAT = 5
+"""What a node reads and writes: 3, jobs and pauses as in files; 4, keys of jobs and rules of tubes; 5, schedules."""
 
 JOB_IDS_SKIPPED = 1_000_000
 """Job ids that a leader passes over when rows may be gone: more than were given to jobs in what is lost, one hopes."""

@@ -23,7 +23,7 @@ cdef struct VerbRow:
 @cython.final
 cdef class Decoder:
     cdef Py_ssize_t body_bytes_max       # bytes of a body; a longer one is swallowed
-    cdef bint extensions                 # it knows them; else they are mistakes, as for beanstalkd
+    cdef int extensions                  # those that it knows, by a format of a cluster's log; 0: none, as beanstalkd
     cdef Mode mode
     cdef const char *input               # what is decoded now: borrowed from the caller, or of `kept`
     cdef Py_ssize_t at                   # bytes of `input` that are decoded

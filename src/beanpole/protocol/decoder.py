@@ -34,6 +34,7 @@ from cython.cimports.libc.string import memchr, memcmp, memcpy
 from beanpole import limits
 from beanpole.protocol import limits as protocol_limits
 from beanpole.protocol.commands import COMMANDS
+from beanpole.protocol.extensions import FORMAT_NEWEST
 
 LINE_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.LINE_BYTES_MAX)
 EXTENSION_LINE_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.EXTENSION_LINE_BYTES_MAX)
@@ -82,7 +83,7 @@ class Decoder:
     """Turns the bytes of one client into commands. The fields stand in ``decoder.pxd``."""
 
     def __init__(
-        self, body_bytes_max: cython.Py_ssize_t = limits.BODY_BYTES_MAX_DEFAULT, extensions: cython.bint = True
+        self, body_bytes_max: cython.Py_ssize_t = limits.BODY_BYTES_MAX_DEFAULT, extensions: cython.int = FORMAT_NEWEST
     ):
         self.body_bytes_max = body_bytes_max
         self.extensions = extensions
@@ -224,15 +225,13 @@ class Decoder:
                     return True
                 command.verb = Verb.BAD_FORMAT
                 break
-        found: cython.pointer(ExtensionRow) = find_extension(line, cr) if self.extensions else cython.NULL
+        found: cython.pointer(ExtensionRow) = find_extension(line, cr, self.extensions)
         return found is cython.NULL or self.extension(command, found, line, cr)
 
     def extension_line(self, command):
         """Decode a line that has no CRLF within the limit of old commands. False: as for `line`."""
         start: cython.p_const_char = self.input + self.at
-        row: cython.pointer(ExtensionRow) = (
-            find_extension(start, start + LINE_BYTES_MAX) if self.extensions else cython.NULL
-        )
+        row: cython.pointer(ExtensionRow) = find_extension(start, start + LINE_BYTES_MAX, self.extensions)
         if row is cython.NULL:
             self.mode = Mode.LONG_LINE
             self.after_cr = False
@@ -271,7 +270,7 @@ class Decoder:
     def extension(self, command, row, start, end):
         """Read a line whose verb is an extension, up to its CRLF at `end`. False: its body comes first."""
         at: cython.p_const_char = start + row.text_bytes
-        if not read_extension(row, at, end, cython.address(command.args)):
+        if not read_extension(row, at, end, cython.address(command.args), self.extensions):
             return self.refuse(command, row, at, end)
         if row.size_word >= 0:
             size: cython.Py_ssize_t = command.args.body_bytes
@@ -322,8 +321,8 @@ class Decoder:
         if self.end - self.at < self.line_bytes + size + 2:
             return False
         end: cython.p_const_char = start + self.line_bytes - 2
-        row: cython.pointer(ExtensionRow) = find_extension(start, end)
-        read_extension(row, start + row.text_bytes, end, cython.address(command.args))
+        row: cython.pointer(ExtensionRow) = find_extension(start, end, self.extensions)
+        read_extension(row, start + row.text_bytes, end, cython.address(command.args), self.extensions)
         body: cython.p_const_char = start + self.line_bytes
         self.at += self.line_bytes + size + 2
         self.mode = Mode.LINE

@@ -117,7 +117,7 @@ SCHEDULE_LINES = (
 FEATURES = (b"fractions",)
 """What list-extensions lists beside commands and options: durations with decimals in put, release and pause-tube."""
 
-FEATURE_NAMES = sorted(
+FEATURE_NAMES: list = sorted(
     [
         *FEATURES,
         *[b"rule." + name.encode() for name in RULES],
@@ -127,6 +127,26 @@ FEATURE_NAMES = sorted(
     ]
 )
 """What list-extensions lists: `verb`, `verb.option`, `rule.name`, `schedule.line` and others, in byte order."""
+
+
+FORMAT_FIRST = 4
+"""The format of a cluster's log from which extensions are served: a node that reads less stops at what they write."""
+
+FORMATS: dict = dict.fromkeys(
+    (
+        *(b"set-schedule", b"get-schedule", b"list-schedules", b"drop-schedule", b"pause-schedule", b"fire-schedule"),
+        *(b"schedule", b"put-job.at", b"put-job.within"),
+    ),
+    5,
+)
+"""What is served from a later format on, as list-extensions names it; a verb, or a kind of lines, with all of it."""
+
+FORMAT_NEWEST: int = max(FORMATS.values())
+
+
+def format_of(name: bytes) -> int:
+    """Return the format of a cluster's log from which it serves something that list-extensions lists."""
+    return FORMATS.get(name, FORMATS.get(name.partition(b".")[0], FORMAT_FIRST))
 
 
 def named(args):

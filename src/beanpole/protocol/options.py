@@ -15,7 +15,7 @@ from cython.cimports.libc.string import memchr, memcmp, memset
 from beanpole import limits
 from beanpole.protocol import limits as protocol_limits
 from beanpole.protocol.commands import EXTENSION_VERBS
-from beanpole.protocol.extensions import EXTENSIONS, FIELD_NAMES, KIND_NAMES
+from beanpole.protocol.extensions import EXTENSIONS, FIELD_NAMES, KIND_NAMES, format_of
 
 KEY_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.KEY_BYTES_MAX)
 SESSION_NAME_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.SESSION_NAME_BYTES_MAX)
@@ -41,6 +41,7 @@ def fill_rows():
         rows[i].text = text
         rows[i].text_bytes = len(text)
         rows[i].verb = EXTENSION_VERBS[text]
+        rows[i].format = format_of(text)
         rows[i].size_word = -1
         rows[i].word_count = len(words)
         for j, kind in enumerate(words):
@@ -50,18 +51,23 @@ def fill_rows():
         rows[i].option_count = len(options)
         for j, kind in enumerate(options):
             rows[i].options[cython.cast(cython.int, j)] = kind
+            rows[i].option_formats[cython.cast(cython.int, j)] = format_of(text + b"." + KIND_NAMES[kind])
 
 
 fill_rows()
 
 
-def find_extension(at, end):
-    """Return the row of the extension whose verb is the whole first word from `at` up to `end`; NULL: it is none."""
+def find_extension(at, end, served):
+    """Return the row of the extension whose verb is the whole first word from `at` up to `end`; NULL: it is none.
+
+    Only those count that are served with a format of a cluster's log.
+    """
     i: cython.int
     for i in range(ROW_COUNT):
         row: cython.pointer(ExtensionRow) = cython.address(rows[i])
         if (
-            row.text_bytes <= end - at
+            row.format <= served
+            and row.text_bytes <= end - at
             and memcmp(row.text, at, row.text_bytes) == 0
             and (row.text_bytes == end - at or at[row.text_bytes] == 32)
         ):
@@ -92,8 +98,8 @@ def read_size(row, at, end, size):
     return False
 
 
-def read_extension(row, at, end, args):
-    """Read what follows the verb, up to the end of the line."""
+def read_extension(row, at, end, args, served):
+    """Read what follows the verb, up to the end of the line. Only options that are served with a format count."""
     memset(args, 0, cython.sizeof(Arguments))
     i: cython.int
     stop: cython.p_const_char
@@ -110,7 +116,7 @@ def read_extension(row, at, end, args):
     while at < end:
         at += 1
         stop = word_end(at, end)
-        if not read_option(row, at, stop, args):
+        if not read_option(row, at, stop, args, served):
             return False
         at = stop
     return True
@@ -131,6 +137,7 @@ def read_option(
     at: cython.p_const_char,
     end: cython.p_const_char,
     args: cython.pointer(Arguments),
+    served: cython.int,
 ) -> cython.bint:
     """Read ``name=value``."""
     sign = cython.cast(cython.p_const_char, memchr(at, 61, end - at))
@@ -140,7 +147,7 @@ def read_option(
     for i in range(row.option_count):
         kind: Kind = row.options[i]
         name: cython.p_const_char = names[cython.cast(cython.int, kind)]
-        if is_word(name, at, sign):
+        if row.option_formats[i] <= served and is_word(name, at, sign):
             return not args.given & bit(kind) and read_value(kind, sign + 1, end, args)
     return False
 

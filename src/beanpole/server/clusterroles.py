@@ -9,6 +9,7 @@ from beanpole.engine.engine import Engine
 from beanpole.log.encoder import Encoder
 from beanpole.log.postgres.leader import Leading
 from beanpole.log.postgres.store import Settings as ClusterSettings
+from beanpole.protocol.extensions import FORMAT_FIRST
 from beanpole.server import limits
 from beanpole.server.clusterlogs import ClusterObserver
 from beanpole.server.epoll import EpollTransport
@@ -19,7 +20,6 @@ from beanpole.server.listener import split_address
 from beanpole.server.roles import open_clients
 from beanpole.server.turn import nothing
 
-CLUSTER_FORMAT_EXTENSIONS = 4  # from which extensions are served: a node that reads less would stop at what they write
 LEADER_SILENT_NS = 5_000_000_000  # without the leader's address, after which a node says so to the others
 LEADER_CONNECT_S = 2.0  # that connecting to the leader's address may take
 LEADER_RETRY_S = 0.025  # until a node that could not connect to the leader's address tries again, the first time
@@ -221,7 +221,7 @@ class Roles:
         """Serve clients here."""
         self.stop_following()
         self.log = log
-        engine.extensions = log.format >= CLUSTER_FORMAT_EXTENSIONS
+        engine.extensions = log.format if log.format >= FORMAT_FIRST else 0
         self.clients = clients = open_clients(self.host, engine, log, log.clock_offset_ns or 0)
         clients.hello = hello(log.store.settings.cluster, log.epoch)
         log.start(clients.send_held, lambda _: None)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from beanpole.log.format import segment_header
+from beanpole.log.limits import CLUSTER_FORMAT
 from beanpole.log.postgres import admin
 from beanpole.log.postgres.rows import Place, RowKind, first_row, pack_note, row_behind
 from tests.e2e.cluster.conftest import Cluster
@@ -228,7 +229,10 @@ def answer(client: Client) -> bytes:
 
 # --- import, export ---------------------------------------------------------------------------------------------------
 
+SCHEDULE = b"at: 2100-01-01T00:00:00Z\ntube: mail\n\nhappy"
 JOBS = (
+    (b"set-schedule year %d\r\n%b\r\n" % (len(SCHEDULE), SCHEDULE), b"SCHEDULED 4102444800\r\n"),
+    (b"pause-schedule year on\r\n", b"PAUSED\r\n"),
     (b"use mail\r\n", b"USING mail\r\n"),
     (b"put 5 0 60 5\r\nready\r\n", b"INSERTED 1\r\n"),
     (b"put 5 1000 60 7\r\ndelayed\r\n", b"INSERTED 2\r\n"),
@@ -244,6 +248,11 @@ THERE = (
     (b"peek-ready\r\n", b"FOUND 1 5\r\nready\r\n"),
     (b"peek-delayed\r\n", b"FOUND 2 7\r\ndelayed\r\n"),
     (b"peek-buried\r\n", b"FOUND 3 6\r\nburied\r\n"),
+    (
+        b"get-schedule year\r\n",
+        b"SCHEDULE year %d state=paused next=4102444800 last=0 fires=0 skips=0 misses=0 size=%d\r\n%b\r\n"
+        % (len(SCHEDULE), len(SCHEDULE), SCHEDULE),
+    ),
 )
 
 
@@ -257,6 +266,9 @@ def test_import_and_export_keep_every_job(cluster: Cluster, tmp_path: Path) -> N
     with serving("-b", str(before)) as process:
         ask(process, *JOBS)
     cluster.init()
+    cluster.database.run("update beanpole.setting set value = '4' where name = 'format'")
+    assert "has schedules" in cluster("import", before, code=1).err
+    cluster.database.run(f"update beanpole.setting set value = '{CLUSTER_FORMAT}' where name = 'format'")  # noqa: S608
     assert cluster("import", before, "--json").objects[0]["jobs"] == 3
     assert "not empty" in cluster("import", before, code=1).err
     with cluster.node("a") as node:
@@ -471,7 +483,7 @@ def test_extensions_wait_for_the_format_that_all_nodes_read(cluster: Cluster) ->
     with cluster.node("a"), cluster.node("b") as b:
         cluster.wait_alive("a", "b")
         ask(b, (b"set-rules t 0\r\n", b"UNKNOWN_COMMAND\r\n"), (b"list-tube-used\r\n", b"USING default\r\n"))
-        assert cluster("upgrade", "--json").objects[0] == {"before": 3, "format": 4, "restart": ["a"]}
+        assert cluster("upgrade", "--json").objects[0] == {"before": 3, "format": CLUSTER_FORMAT, "restart": ["a"]}
         assert "a, which leads, must be restarted" in cluster("upgrade").out.decode()
         assert any("serves format 3" in each for each in cluster.status()["warnings"])
         with cluster.node("c") as c:
@@ -479,6 +491,7 @@ def test_extensions_wait_for_the_format_that_all_nodes_read(cluster: Cluster) ->
             ask(c, (b"set-rules t 0\r\n", b"UNKNOWN_COMMAND\r\n"))
             cluster("step-down", "--to", "c")
             ask(c, (set_rules, b"RULES_SET\r\n"))
-            assert cluster("upgrade", "--json").objects[0] == {"before": 4, "format": 4, "restart": []}
+            done = cluster("upgrade", "--json").objects[0]
+            assert done == {"before": CLUSTER_FORMAT, "format": CLUSTER_FORMAT, "restart": []}
             cluster("step-down", "--to", "b")
             ask(b, (b"drop-rules t\r\n", b"DROPPED\r\n"), (set_rules, b"RULES_SET\r\n"))

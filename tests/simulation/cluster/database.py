@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
+from beanpole.log.limits import CLUSTER_FORMAT
 from beanpole.log.postgres.rows import Place, Row, first_row
 from beanpole.log.postgres.store import (
     BusyError,
@@ -30,7 +31,7 @@ from tests.simulation.cluster.loop import NODE, SimulatedLoop
 ROWS_AT_ONCE = 16
 """Rows of one answer, however few bytes they have."""
 
-SETTINGS = Settings(cluster="c", format=4, silence_ms=1500, segment_bytes=65_536, body_bytes_max=65_536)
+SETTINGS = Settings(cluster="c", format=CLUSTER_FORMAT, silence_ms=1500, segment_bytes=65_536, body_bytes_max=65_536)
 
 
 @dataclass(slots=True)

@@ -9,10 +9,13 @@ import pytest
 
 from beanpole.engine.engine import Engine
 from beanpole.errors import ExitCode
+from beanpole.log.limits import CLUSTER_FORMAT
 from beanpole.log.log import Log
+from beanpole.protocol.extensions import FEATURE_NAMES, FORMAT_NEWEST, FORMATS
 from beanpole.server import limits
 from beanpole.server.clusterlogs import ClusterObserver
 from beanpole.server.clusterroles import Roles
+from beanpole.server.connection import Connection
 from beanpole.server.logs import Logger
 from beanpole.server.observer import SlowTurn
 from beanpole.server.roles import AlwaysLeads
@@ -24,7 +27,7 @@ class LeadersLog(Log):
 
     clock_offset_ns = 0
     epoch = 3
-    format = 4
+    format = CLUSTER_FORMAT
     store = SimpleNamespace(settings=SimpleNamespace(cluster="c"))
 
 
@@ -84,9 +87,9 @@ async def alone() -> Engine:
     return server.engine
 
 
-async def leading() -> Engine:
+async def leading(log: LeadersLog | None = None) -> Engine:
     """Begin to lead as a node does, and end again."""
-    log = LeadersLog()
+    log = log or LeadersLog()
     engine, roles = Engine(now_ns=1, records=log.records), roles_of(Observer())
     roles.lead(engine, log)  # type: ignore[arg-type]
     await asyncio.sleep(0)
@@ -97,6 +100,51 @@ async def leading() -> Engine:
 @pytest.mark.parametrize("serve", [alone, leading])
 def test_what_is_due_at_a_start_does_not_wait_for_a_client(serve: Callable[[], Coroutine[Any, Any, Engine]]) -> None:
     assert asyncio.run(serve()).now_ns, "there was no turn"
+
+
+BODY = b"use t"  # which would be run if it were not swallowed
+LATER = {
+    b"list-extensions": (4, b"OK", b"UNKNOWN_COMMAND"),
+    b"put-job 5\r\n" + BODY: (4, b"INSERTED", b"UNKNOWN_COMMAND"),
+    b"put-job 5 at=5\r\n" + BODY: (5, b"INSERTED", b"BAD_FORMAT"),
+    b"put-job 5 key=k taken=replace delay=5 within=9\r\n" + BODY: (5, b"INSERTED", b"BAD_FORMAT"),
+    b"set-schedule s 14\r\nevery: 5\n\nbody": (5, b"SCHEDULED", b"UNKNOWN_COMMAND"),
+    b"get-schedule t": (5, b"NOT_FOUND", b"UNKNOWN_COMMAND"),
+    b"list-schedules": (5, b"SCHEDULES", b"UNKNOWN_COMMAND"),
+    b"drop-schedule t": (5, b"NOT_FOUND", b"UNKNOWN_COMMAND"),
+    b"pause-schedule t on": (5, b"NOT_FOUND", b"UNKNOWN_COMMAND"),
+    b"fire-schedule t": (5, b"NOT_FOUND", b"UNKNOWN_COMMAND"),
+}
+"""Commands, the format of the log from which a leader serves them, and how it answers then, and before."""
+
+
+def answers(engine: Engine, command: bytes) -> bytes:
+    """What a new client is answered."""
+    connection = Connection(engine, 1)
+    connection.receive(1, command + b"\r\n")
+    return connection.take_output()
+
+
+@pytest.mark.parametrize("served", [3, 4, 5])
+def test_a_leader_serves_what_the_format_of_the_log_allows(served: int) -> None:
+    log = LeadersLog()
+    log.format = served
+    engine = asyncio.run(leading(log))
+    for command, (since, reply, refusal) in LATER.items():
+        if served < 4 and b"\r\n" in command:
+            continue  # what stands behind the line is taken for commands, as beanstalkd does
+        found = answers(engine, command)
+        assert found.startswith(reply if served >= since else refusal if served >= 4 else b"UNKNOWN_COMMAND"), command
+        assert refusal != b"BAD_FORMAT" or found.count(b"\r\n") == 1, "the body is swallowed"
+    listed = answers(engine, b"list-extensions").split(b"\n- ")[1:]
+    later = [name for name in FEATURE_NAMES if b"schedule" in name or name in {b"put-job.at", b"put-job.within"}]
+    assert len(listed) == {3: 0, 4: len(FEATURE_NAMES) - len(later), 5: len(FEATURE_NAMES)}[served]
+
+
+def test_the_formats_that_bring_extensions_are_formats_of_the_log() -> None:
+    assert FORMAT_NEWEST <= CLUSTER_FORMAT
+    verbs_and_names = {*FEATURE_NAMES, *(name.partition(b".")[0] for name in FEATURE_NAMES)}
+    assert set(FORMATS) <= verbs_and_names
 
 
 def test_a_node_that_stops_follows_no_leader() -> None:

@@ -69,12 +69,15 @@ from cython.cimports.beanpole.protocol.commands import VERB_COUNT, Verb
 from cython.cimports.libc.stdint import int64_t
 
 from beanpole.engine import limits
-from beanpole.protocol.extensions import FEATURE_NAMES
+from beanpole.protocol.extensions import FEATURE_NAMES, FORMAT_FIRST, FORMAT_NEWEST, format_of
 
 COMMAND_COST_NS = cython.declare(int64_t, limits.COMMAND_COST_NS)
 
-LISTED = cython.declare(bytes, b"---\n" + b"".join([b"- %b\n" % name for name in FEATURE_NAMES]))
-"""The text of list-extensions."""
+LISTED = {
+    served: b"---\n" + b"".join([b"- %b\n" % name for name in FEATURE_NAMES if format_of(name) <= served])
+    for served in range(FORMAT_FIRST, FORMAT_NEWEST + 1)
+}
+"""The text of list-extensions, by the format of a cluster's log; a server without one serves what the newest does."""
 
 
 @cython.cfunc
@@ -92,7 +95,7 @@ def add(
 
 def list_extensions(queue, now_ns, session, command):
     """list-extensions: which commands and options beyond beanstalkd's there are."""
-    return session.out.text(LISTED)
+    return session.out.text(LISTED[min(queue.extensions, FORMAT_NEWEST)])
 
 
 def quit_session(queue, now_ns, session, command):

@@ -27,7 +27,7 @@ cdef class Queue:
     # `Callable[[object], str]`: what the process knows of the owner of a session, and with None of what its log waits
     # for, in words
     cdef public object notice            # `Callable[[str], None]`: says what belongs into the server's own log
-    cdef public bint extensions          # commands that beanstalkd does not know are served
+    cdef public int extensions           # which are served, by a format of a cluster's log; 0: none
     cdef readonly int64_t started_at_ns  # engine clock
     cdef public int64_t wall_lead_ns     # how far the wall clock is ahead of the engine's; who runs the turns says it
     cdef readonly int64_t now_ns         # when the last command or tick was; 0: there was none

@@ -25,6 +25,7 @@ from cython.cimports.libc.stdint import int64_t, uint8_t, uint32_t
 
 from beanpole import limits
 from beanpole.engine import limits as engine_limits
+from beanpole.protocol.extensions import FORMAT_NEWEST
 
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 NEVER = cython.declare(int64_t, -1)
@@ -47,7 +48,7 @@ class Queue:
         wide_watches: cython.Py_ssize_t = engine_limits.WIDE_WATCHES,
     ):
         self.body_bytes_max = body_bytes_max
-        self.extensions = extensions
+        self.extensions = FORMAT_NEWEST if extensions else 0
         self.wide_watches = wide_watches
         self.started_at_ns = now_ns
         self.facts = facts

@@ -33,6 +33,7 @@ from beanpole.log.postgres.store import RefusedError, Settings, UnreadableError,
 from beanpole.log.replay import Replay
 from beanpole.log.tools.inspect import empty_replay, survey
 from beanpole.log.tools.snapshot import Snapshot
+from beanpole.protocol.extensions import format_of
 
 Progress = Callable[[int, int], None]
 """Called with how much is done, and of how much."""
@@ -59,7 +60,7 @@ async def import_directory(conninfo: str, path: Path, progress: Progress) -> Mov
     """Fill an empty log with the jobs of a data directory.
 
     Raises:
-        RefusedError: the log is not empty, or the directory is damaged.
+        RefusedError: the log is not empty, or too old for what is in the directory, or that is damaged.
         StartError: a server uses the directory.
         OSError: it can't be read.
     """
@@ -67,6 +68,11 @@ async def import_directory(conninfo: str, path: Path, progress: Progress) -> Mov
         tip = await empty_tip(store)
         with locked(path):
             replay = await asyncio.to_thread(read_directory, path)
+        if replay.restore.engine.schedules is not None and store.settings.format < format_of(b"set-schedule"):
+            raise RefusedError(
+                f"{path} has schedules, and the log of this cluster is written in format {store.settings.format}: make "
+                "a cluster in another database with the `beanpole cluster init` of this version"
+            )
         writer = ImportWriter(store, tip, replay, progress)
         with errors_translated():
             async with store.connection.transaction():
