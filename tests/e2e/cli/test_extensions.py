@@ -40,6 +40,14 @@ def test_put_with_an_expiry(cli: Cli, client: Client[bytes], tube: str) -> None:
         assert cli("put", "-t", tube, "--expire", 3600, "a").lines
 
 
+def test_put_at_a_moment(cli: Cli, client: Client[bytes], tube: str) -> None:
+    """On any server, for a delay will do."""
+    [late], [past] = (cli("put", "-t", tube, "--at", at, "a").lines for at in ("2099-12-31T18:00+02:00", "1.5"))
+    assert [client.stats_job(int(id)).state for id in (late, past)] == ["delayed", "ready"]
+    for wrong in (("--at", "2099-12-31T18:00"), ("--at", "5", "--delay", "3"), ("--within", "5")):
+        assert cli("put", "-t", tube, *wrong, "a", code=5).err
+
+
 def test_put_with_a_fraction_of_a_second(cli: Cli, client: Client[bytes], tube: str) -> None:
     if lacks(cli, client, "put-job", "put-job.delay"):
         assert "put-job" in cli("put", "-t", tube, "--delay", 0.5, "a", code=1).err
