@@ -282,10 +282,11 @@ def text_line(field: str, read: Callable[[list[bytes]], str], form: str, effect:
 
 
 def duration_line(field: str, least_ns: int, most_ns: int, effect: str) -> Row:
-    """Return the row of a line of seconds."""
+    """Return the row of a line of seconds, which may be 0 if it is so by default."""
+    may_be_0 = least_ns == Document.__dataclass_fields__[field].default
 
     def read(words: list[bytes]) -> int:
-        found = duration_ns(only(words))
+        found = 0 if may_be_0 and not only(words).strip(b"0") else duration_ns(only(words))
         if not least_ns <= found <= most_ns:
             raise ValueError(f"from {least_ns // SECOND_NS} to {most_ns // SECOND_NS} seconds are wanted")
         return found

@@ -19,6 +19,7 @@ from beanpole.schedules.zones import ZoneError, zone
         ("cron: 30 2 * * *\n\nbody", "cron: 30 2 * * *\n\nbody"),
         ("cron:30  2\t* * mon-fri \r\n\r\n\r\nbody\n", "cron: 30 2 * * MON-FRI\n\n\r\nbody\n"),
         ("every: 0000060\n", "every: 60\n\n"),
+        ("every: 60\ndelay: 0\nspread: 0\nexpire: 0\n", "every: 60\n\n"),
         ("every: 1.50", "every: 1.5\n\n"),
         (
             "tube: a\nttr: 60\npri: 65536\noverlap: skip\nlate: 60\nmisfire: once\nevery: 60\n\nx",
