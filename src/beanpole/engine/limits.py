@@ -54,6 +54,9 @@ ROOM_RETRY_NS = 1_000_000
 The end of the turn has made some by then, or found none.
 """
 
+WALL_LOOK_NS = 1_000_000_000
+"""How long a server sleeps at most while it has schedules, for somebody may set the wall clock meanwhile."""
+
 PATTERNS_MAX = 1_000  # patterns that may have rules: a new tube looks for its own among them
 TUBES_TIMED_MAX = 1_000
 """Tubes whose jobs are timed by tube, at 0.75 kB each; those of the others are timed over all tubes only."""

@@ -2,7 +2,8 @@
 
 Clients connect to a socket on 127.0.0.1 as to any server. Bytes are moved by asyncio in a thread of its own; the queue
 itself is a :class:`~beanpole.testing.world.World`, which is used under one lock, by that thread for what clients send
-and by the test's for the clock and for looking. No clock is ever read: time passes in :meth:`FakeServer.advance` alone.
+and by the test's for the clock and for looking. No clock is ever read: time passes in :meth:`FakeServer.advance` alone,
+and so does that of the wall clock by which schedules fire, which :meth:`FakeServer.set_wall` sets.
 
 Invariants:
 
@@ -18,6 +19,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Self, cast
 
 from beanpole import limits
@@ -36,6 +38,15 @@ HOST = "127.0.0.1"
 
 END_NS = 2**63 - 1 - 2**32 * NS_PER_S
 """Where the clock ends: the engine counts nanoseconds in 63 bits, and a delay is less than 2**32 seconds."""
+
+WALL_S = 1_767_225_600
+"""What the wall clock shows in the beginning, the same for each test: 2026-01-01T00:00:00Z, a Thursday."""
+
+WALL_S_MAX = 4_102_444_800
+"""What it can be set to: the year 2100, so that what it shows at the end of the other clock has 63 bits, too."""
+
+WALL_LOOK_NS = 86_400 * NS_PER_S
+"""The engine sleeps no longer while it has schedules, for somebody may set the wall clock; here nobody does so."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +121,8 @@ class FakeServer:
         self._auto_advance = auto_advance
         self._patience_s = patience
         self._world = World(body_bytes_max, tubes_max, extensions=extensions)
+        self._world.engine.wall_lead_ns = WALL_S * NS_PER_S - START_NS
+        self._world.engine.wall_look_ns = WALL_LOOK_NS
         self._changed = threading.Condition()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._count = 0
@@ -163,6 +176,31 @@ class FakeServer:
         return (self._world.now_ns - START_NS) / NS_PER_S
 
     @property
+    def wall(self) -> datetime:
+        """What the server's wall clock shows, in UTC: 2026-01-01 in the beginning, and so much later as time passes."""
+        with self._changed:
+            wall_ns = self._world.now_ns + self._world.engine.wall_lead_ns
+        return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=wall_ns // 1_000)
+
+    def set_wall(self, wall: datetime | float) -> None:
+        """Sets the wall clock, to a time with its zone or to Unix seconds; no delay or timeout ends by that.
+
+        Schedules see it at once. Set forward, times that are more than their `late` behind are missed: so let time pass
+        by :meth:`advance` for each to fire. Set back, they wait, as for any server. Raises ArgumentError for a time
+        without a zone, and for one that is not between 1970 and 2100.
+        """
+        if isinstance(wall, datetime) and wall.utcoffset() is None:
+            raise ArgumentError(f"the wall clock is set to a time with its zone, not to {wall!r}")
+        wall_s = wall.timestamp() if isinstance(wall, datetime) else wall
+        if not 0 <= wall_s <= WALL_S_MAX:
+            raise ArgumentError(f"the wall clock is set to a time from 1970 to 2100, not to {wall!r}")
+        with self.event() as world:
+            world.engine.wall_lead_ns = round(wall_s * 1_000_000) * 1_000 - world.now_ns
+            if world.engine.schedules_at_ns >= 0:
+                world.engine.schedules_at_ns = world.now_ns
+            world.advance(0)
+
+    @property
     def auto_advance(self) -> bool:
         """Whether the clock goes on by itself; may be set at any time."""
         return self._auto_advance
@@ -173,7 +211,7 @@ class FakeServer:
             self._auto_advance = wanted
 
     def advance(self, seconds: float) -> None:
-        """Lets time pass: delays, TTRs, pauses and the timeouts of reserves end, each at its moment.
+        """Lets time pass: delays, TTRs, pauses and the timeouts of reserves end, schedules fire, each at its moment.
 
         Where that gives something to waiting clients, time does not go on before each of them is done: it waits again,
         or has closed its connection. So a worker in another thread retries as often as it would in that time. A client

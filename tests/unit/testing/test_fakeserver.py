@@ -4,6 +4,7 @@ import asyncio
 import socket
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, timezone
 
 import greenstalk
 import pytest
@@ -338,3 +339,70 @@ def test_jobs_are_back_when_a_connection_has_ended_that_held_very_many(server: F
         with beanpole.Client(server.url) as client:
             assert client.reserve(timeout=0).id == 1
     assert server.now == 0
+
+
+# --- Schedules --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def timer() -> Iterator[FakeServer]:
+    """A server that has schedules."""
+    with FakeServer(extensions=True) as running:
+        yield running
+
+
+def scheduled(client: beanpole.Client[str]) -> list[datetime | None]:
+    """For which times the jobs were put that are ready."""
+    jobs = client.list_jobs("t", "ready", order="next").jobs
+    assert [each.fire for each in jobs] == list(range(1, len(jobs) + 1))
+    return [each.scheduled_at for each in jobs]
+
+
+def test_schedules_fire_as_time_passes(timer: FakeServer) -> None:
+    """Each at its time, also where a worker waits; a day takes no longer than what happens in it."""
+    with beanpole.Client(timer.url) as client:
+        assert timer.wall == datetime(2026, 1, 1, tzinfo=UTC)
+        client.set_schedule("a", cron="0 6 * * *", zone="Europe/Berlin", tube="t", overlap="allow", delay=0)
+        timer.advance(3 * 86_400)
+        assert scheduled(client) == [datetime(2026, 1, day, 5, tzinfo=UTC) for day in (1, 2, 3)]
+        assert timer.wall == datetime(2026, 1, 4, tzinfo=UTC)
+        found = client.schedule("a")
+        assert (found.fires, found.misses, found.last) == (3, 0, datetime(2026, 1, 3, 5, tzinfo=UTC))
+
+
+def test_a_wall_clock_that_is_set_forward(timer: FakeServer) -> None:
+    """What it has passed over is missed, and made up for once; delays do not end by it."""
+    with beanpole.Client(timer.url) as client:
+        client.put("later", delay=60)
+        client.set_schedule("a", every=3600, tube="t")
+        timer.set_wall(datetime(2026, 1, 1, 6, 30, tzinfo=timezone(timedelta(hours=1))))
+        assert scheduled(client) == [datetime(2026, 1, 1, 5, tzinfo=UTC)]
+        assert client.schedule("a").misses == 4
+        assert (timer.now, timer.jobs("default")[0].time_left) == (0, 60)
+
+
+def test_a_wall_clock_that_is_set_back(timer: FakeServer) -> None:
+    with beanpole.Client(timer.url) as client:
+        client.set_schedule("a", every=3600, tube="t", overlap="allow")
+        timer.advance(3600)
+        timer.set_wall(timer.wall.timestamp() - 1800)
+        timer.advance(5399)
+        assert client.schedule("a").fires == 1
+        timer.advance(1)
+        assert scheduled(client) == [datetime(2026, 1, 1, hour, tzinfo=UTC) for hour in (1, 2)]
+
+
+@pytest.mark.parametrize("wall", [-1, float("nan"), 1e12, datetime(2026, 1, 1)])  # noqa: DTZ001 - has no zone
+def test_what_is_no_wall_clock(timer: FakeServer, wall: datetime | float) -> None:
+    with pytest.raises(beanpole.ArgumentError, match="the wall clock is set to a time"):
+        timer.set_wall(wall)
+
+
+def test_a_schedule_that_ends_lets_auto_advance_end_a_reserve(timer: FakeServer) -> None:
+    timer.auto_advance = True
+    with beanpole.Client(timer.url, watch="t") as client:
+        client.set_schedule("a", "x", at="2026-01-01T01:00:00", tube="t")
+        client.delete(client.reserve(timeout=7200))
+        with pytest.raises(beanpole.TimedOutError):
+            client.reserve(timeout=7200)
+        assert timer.now == 3600 + 7200

@@ -140,7 +140,7 @@ def fire_due(queue, now_ns, most, changed):
         table.computed = b""
         queue.notice("the wall clock was set back by more than three hours: the next times of schedules follow it")
     table.latest_wall_ns = max(table.latest_wall_ns, wall_ns)
-    queue.schedules_at_ns = -1 if not table.names else now_ns + SECOND_NS
+    queue.schedules_at_ns = -1 if not table.names else now_ns + queue.wall_look_ns
     if queue.draining:
         return 0  # the next server finds what is late, or missed
     if table.computed is not None:

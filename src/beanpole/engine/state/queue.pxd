@@ -30,6 +30,7 @@ cdef class Queue:
     cdef public int extensions           # which are served, by a format of a cluster's log; 0: none
     cdef readonly int64_t started_at_ns  # engine clock
     cdef public int64_t wall_lead_ns     # how far the wall clock is ahead of the engine's; who runs the turns says it
+    cdef public int64_t wall_look_ns     # how long nobody need say that anew while there are schedules
     cdef readonly int64_t now_ns         # when the last command or tick was; 0: there was none
     cdef public bint draining            # puts are refused
     cdef public Py_ssize_t tubes_max     # tubes at which use and watch make no more
@@ -44,7 +45,7 @@ cdef class Queue:
     cdef Heap timers                     # tubes and sessions, by a time at which or before which they must be looked at
     cdef readonly RuleTable rules        # `RuleTable | None`: the rules of tubes
     cdef readonly ScheduleTable schedules   # `ScheduleTable | None`; None: there never was one
-    cdef int64_t schedules_at_ns         # when these must be looked at, engine clock; -1: there are none
+    cdef public int64_t schedules_at_ns         # when these must be looked at, engine clock; -1: there are none
     cdef public Py_ssize_t schedules_max # schedules at which set-schedule makes no more
     cdef dict buckets                    # name -> when its bucket is full: of tubes that were forgotten before it was
     cdef list opened                     # tubes that a command or a tick has opened, and not offered yet; None: none

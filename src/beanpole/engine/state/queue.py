@@ -62,6 +62,7 @@ class Queue:
         self.tubes_max = limits.TUBES_MAX
         self.tube_list = []
         self.schedules_at_ns = NEVER
+        self.wall_look_ns = engine_limits.WALL_LOOK_NS
         self.schedules_max = limits.SCHEDULES_MAX
         self.buckets = {}
         self.timers = Heap()
