@@ -192,6 +192,27 @@ def quantile(histogram: str, bounds: list[int], part: float) -> int:
     return 0
 
 
+def beside_puts(folder: str, count: int = 100_000) -> None:
+    """A fire beside a put of a client that sends a hundred at a time, both of one server with a log."""
+    with serving(folder) as server:
+        client = Client(server.port)
+        client.many(schedules(count, b"every: 10"))
+        client.many((b"put 65536 0 60 %d\r\n%b\r\n" % (len(BODY), BODY) for _ in range(count)), 100)
+        costs: list[list[float]] = [[], []]
+        for _ in range(5):
+            before, fired = server.cpu_s(), client.stat("schedule-fires")
+            while client.stat("schedule-fires") < fired + count:
+                time.sleep(0.1)
+            costs[0].append((server.cpu_s() - before) / count)
+            before = server.cpu_s()
+            client.many((b"put 65536 0 60 %d\r\n%b\r\n" % (len(BODY), BODY) for _ in range(count)), 100)
+            costs[1].append((server.cpu_s() - before) / count)
+        fire, put = (1e6 * statistics.median(each) for each in costs)
+        sys.stdout.write(
+            f"with a log: a fire {fire:.2f} µs, a put {put:.2f} µs of processor time: {fire / put:.2f} x\n"
+        )
+
+
 def lateness(folder: str, jobs: int, rate: int, seconds: int) -> None:
     """So many fires a second, among many delayed jobs, which somebody takes and deletes."""
     with serving(folder) as server:
@@ -272,14 +293,15 @@ def idle(folder: str, count: int, seconds: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--only", choices=["compare", "late", "together", "idle"], action="append")
+    parser.add_argument("--only", choices=["compare", "beside", "late", "together", "idle"], action="append")
     parser.add_argument("--count", type=int, default=100_000, help="schedules")
     parser.add_argument("--jobs", type=int, default=1_000_000, help="delayed jobs beside the fires that are timed")
     options = parser.parse_args()
-    chosen = options.only or ["compare", "late", "together", "idle"]
+    chosen = options.only or ["compare", "beside", "late", "together", "idle"]
     if "compare" in chosen:
         compare()
     parts: dict[str, Callable[[str], None]] = {
+        "beside": beside_puts,
         "late": lambda folder: lateness(folder, options.jobs, 5_000, 20),
         "together": lambda folder: together(folder, options.count),
         "idle": lambda folder: idle(folder, options.count, 20),
