@@ -135,6 +135,7 @@ class Writer:
         self.say(b"pause-schedule s on")
         self.say(b"set-schedule t 26", b"at: 2100-01-01T00:00:00Z\n\n")
         self.say(b"drop-schedule t")
+        self.say(b"fire-schedule s")
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["crashed", "closed"])
