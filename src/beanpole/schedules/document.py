@@ -309,7 +309,7 @@ def choice_line(field: str, words: dict[bytes, bool], effect: str) -> Row:
 
 def read_cron(words: list[bytes]) -> str:
     """Read a cron expression."""
-    return Cron(b" ".join(words).decode("ascii", "backslashreplace")).text
+    return expression(b" ".join(words).decode("ascii", "backslashreplace")).text
 
 
 def read_zone(words: list[bytes]) -> str:

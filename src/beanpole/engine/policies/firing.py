@@ -37,6 +37,7 @@ ROOM_RETRY_NS = cython.declare(int64_t, limits.ROOM_RETRY_NS)
 MOVES_PER_FIRE = cython.declare(cython.Py_ssize_t, 50)
 """Jobs that become ready in the time in which a schedule fires: a hundred fire in a tick at the most."""
 
+MOVES_PER_READING = cython.declare(cython.Py_ssize_t, 100)  # the same for one whose document is to be read
 MOVES_PER_MISS = cython.declare(cython.Py_ssize_t, 5)  # the same of a time that is missed: where it lies is computed
 BYTES_PER_MOVE = cython.declare(int64_t, 200)  # that are recorded in the time in which a job becomes ready
 
@@ -72,6 +73,13 @@ def fired_bytes(schedule):
     if schedule.expire_ns:
         tags += TAG_FRAME_BYTES + EXPIRY_BYTES
     return state_bytes(schedule) + len(schedule.tube) + tags + len(schedule.text) - schedule.body_at
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def cost_of(schedule: Schedule) -> cython.Py_ssize_t:
+    """Return in which time a schedule fires, or is computed again, in jobs that become ready."""
+    return MOVES_PER_FIRE if schedule.is_read else MOVES_PER_FIRE + MOVES_PER_READING
 
 
 # --- times ------------------------------------------------------------------------------------------------------------
@@ -159,19 +167,24 @@ def fire_due(queue, now_ns, most, changed):
 def compute_again(
     queue: Queue, now_ns: int64_t, table: ScheduleTable, wall_ns: int64_t, most: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    """Compute more of the next times that lie ahead once more; record those that have moved."""
+    """Compute more of the next times that lie ahead once more; record those that have moved, if there is room."""
     state: ScheduleState
     schedule: Schedule
     spent: cython.Py_ssize_t = 0
     names: list = table.names_after(table.computed, most // MOVES_PER_FIRE)
     for name in names:
+        if spent >= most:
+            return spent
         schedule = table.named(name)
         state = schedule.state
         was_wrong: cython.bint = state.last_ns > wall_ns + CLOCK_SET_NS
+        table.computed = name
+        spent += 1
+        if not was_wrong and (state.due_ns <= wall_ns or state.paused):
+            continue
         unread: cython.bint = not schedule.is_read
-        schedule.read()
-        spent += MOVES_PER_FIRE
-        if was_wrong or (state.due_ns > wall_ns and schedule.times() is not None):
+        spent += cost_of(schedule)
+        if was_wrong or schedule.times() is not None:
             behind_ns: int64_t = behind(cython.address(state), wall_ns)
             if not was_wrong:
                 # A time that has passed and lies before the next one was over when the schedule was set, or went on.
@@ -180,14 +193,12 @@ def compute_again(
                 state.last_ns = 0
             set_next(schedule, cython.address(state), behind_ns)
         if was_wrong or state.next_ns != schedule.state.next_ns or state.due_ns != schedule.state.due_ns:
-            if queue.records.room_for_change(state_bytes(schedule)) != Room.OK:
-                return spent
             schedule.state = state
-            queue.records.schedule_fired(schedule, None)
+            if queue.records.room_for_change(state_bytes(schedule)) == Room.OK:  # else its next record says it
+                queue.records.schedule_fired(schedule, None)
             table.place(schedule)
         if unread:
             schedule.forget()  # for many fire seldom
-        table.computed = name
     if len(names) < most // MOVES_PER_FIRE:
         table.computed = None
     return spent
@@ -202,8 +213,8 @@ def fire(
     Return in which time that is done, as :func:`fire_due` does.
     """
     state: ScheduleState = schedule.state  # what holds when there is room to record it
+    cost: cython.Py_ssize_t = cost_of(schedule)
     schedule.read()
-    cost: cython.Py_ssize_t = MOVES_PER_FIRE
     if state.due_ns == 0:
         if schedule.times() is None:
             return cost + block(table, schedule, Blocked.ZONE, wall_ns)

@@ -6,7 +6,6 @@ fires them is in ``policies/firing.py``. A document is read when it fires first:
 that follows one, need neither its lines nor zones.
 """
 
-import contextlib
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 from zlib import crc32
@@ -17,6 +16,7 @@ from cython.cimports.libc.string import memset
 
 if TYPE_CHECKING:
     from beanpole.schedules.document import Document
+    from beanpole.schedules.timing import Timing
 
 
 def parsed(text: bytes) -> Document:
@@ -24,6 +24,16 @@ def parsed(text: bytes) -> Document:
     from beanpole.schedules.document import parse  # noqa: PLC0415 - who has no schedules loads nothing of them
 
     return parse(text)
+
+
+def timing_of(document: Document) -> Timing | None:
+    """Return the times of a document; None: this machine has no data of its zone."""
+    from beanpole.schedules.zones import ZoneError  # noqa: PLC0415 - as above
+
+    try:
+        return document.timing()
+    except ZoneError:
+        return None
 
 
 @cython.cclass
@@ -54,6 +64,7 @@ class Schedule:
         self.expire_ns = document.expire_ns
         self.late_ns = document.late_ns
         self.spread_ns = crc32(self.name) * document.spread_ns >> 32
+        self.timing = timing_of(document)
         return 0
 
     def forget(self):
@@ -65,11 +76,8 @@ class Schedule:
 
     def times(self):
         """Return its times; None: this machine has no data of its zone."""
-        if self.timing is None:
-            from beanpole.schedules.zones import ZoneError  # noqa: PLC0415 - as above
-
-            with contextlib.suppress(ZoneError):
-                self.timing = parsed(self.text).timing()
+        if not self.is_read or self.timing is None:
+            self.take(parsed(self.text))
         return self.timing
 
 
