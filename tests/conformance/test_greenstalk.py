@@ -6,6 +6,7 @@ from typing import TypeAlias
 import greenstalk
 import pytest
 
+from beanpole import Client
 from tests.servers import HOST, Server, beanpole_server
 
 Connect: TypeAlias = "Callable[..., greenstalk.Client[bytes]]"
@@ -180,3 +181,20 @@ def test_statistics_have_the_keys_and_types_that_it_knows(connect: Connect) -> N
         for key, kind in wanted.items():
             assert isinstance(found[key], int) or kind is not int, key  # type: ignore[literal-required]
     client.delete(job_id)
+
+
+def test_jobs_of_schedules_are_as_any(server: Server, connect: Connect) -> None:
+    """A client that knows nothing of schedules reserves, buries, kicks, releases and deletes what they have put."""
+    client = connect(watch="scheduled")
+    with Client((HOST, server.port)) as ours:
+        ours.set_schedule("nightly", "made", cron="30 2 * * *", zone="Europe/Berlin", tube="scheduled", ttr=100)
+        fired = ours.fire_schedule("nightly")
+    job = client.reserve(timeout=0)
+    assert (job.id, job.body, client.stats_job(job)["ttr"]) == (fired, b"made", 100)
+    client.bury(job)
+    client.kick_job(fired)
+    client.release(client.reserve(timeout=0))
+    client.touch(client.reserve(timeout=0))
+    client.delete(fired)
+    with pytest.raises(greenstalk.TimedOutError):
+        client.reserve(timeout=0)

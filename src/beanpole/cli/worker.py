@@ -19,7 +19,7 @@ from beanpole.cli.quantities import DURATION, notes_of
 from beanpole.cli.serve import log_format as log_format_option
 from beanpole.cli.wrapping import SETTINGS
 from beanpole.client import Address
-from beanpole.errors import ArgumentError, ExitCode, WorkerStuckError
+from beanpole.errors import ArgumentError, ExitCode, ScheduleError, UnsupportedError, WorkerStuckError
 
 if TYPE_CHECKING:
     from beanpole.process.crew import Lifeline
@@ -32,7 +32,8 @@ EPILOG = """\b
 Exit codes:
   0    stopped by SIGTERM or SIGINT
   1    the module can't be imported
-  5    wrong arguments: there is no such module or worker, or it has no handler
+  5    wrong arguments: there is no such module or worker, it has no handler,
+       or the server does not take one of its schedules
   75   handlers that hang occupied all slots for too long: start it again
   111  the address of --metrics can't be listened on
   130  a second SIGINT ended it at once (143: SIGTERM)
@@ -163,7 +164,7 @@ def work(  # noqa: PLR0917 - by name, but the first two
         if lifeline and found.tubes:
             lifeline.begin(found.stop)
         found.run()
-    except ArgumentError as error:
+    except (ArgumentError, ScheduleError, UnsupportedError) as error:
         raise click.BadParameter(f"{target}: {error}") from error
     except WorkerStuckError as error:
         click.echo(f"beanpole worker: {error}", err=True)

@@ -255,7 +255,8 @@ class FakeServer:
 
         At the end of the block, handlers that still run have `grace` seconds, whatever the worker's own is; then their
         jobs are released. These seconds and the timeouts of handlers are of the real clock. The worker waits for jobs
-        without an end, so that :meth:`advance` need not stop each half minute.
+        without an end, so that :meth:`advance` need not stop each half minute. The block begins when the server has the
+        worker's schedules, if it has any, or after `patience` seconds.
 
         Raises in the end what :meth:`beanpole.Worker.serve` raises.
         """
@@ -263,7 +264,10 @@ class FakeServer:
         worker.address, worker.grace_s, worker.reserve_s = Address(*self.address), grace, None
         with ThreadPoolExecutor(1, "beanpole worker") as thread:
             served = thread.submit(lambda: asyncio.run(worker.serve()))
+            served.add_done_callback(lambda _: self._notify())
             try:
+                with self._changed:
+                    self._changed.wait_for(lambda: served.done() or self._is_set(worker.schedules), self._patience_s)
                 yield
             finally:
                 worker.stop()
@@ -373,6 +377,19 @@ class FakeServer:
 
         with self._changed:
             self._changed.wait_for(are_back, self._patience_s)
+
+    def _is_set(self, schedules: list[str]) -> bool:
+        """Whether schedules are there, if there are to be any, and somebody takes jobs."""
+        table = self._world.engine.schedules
+        return not schedules or (
+            table is not None
+            and {name.encode() for name in schedules} <= set(table.names)
+            and any(peer.session.waiting or peer.session.reserved_count for peer in self.peers.values())
+        )
+
+    def _notify(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
 
     def _is_due(self, end_ns: int) -> bool:
         return 0 <= self._world.engine.next_deadline_ns <= end_ns

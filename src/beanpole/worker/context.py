@@ -1,16 +1,18 @@
 """What the slots of a running worker share: handlers, counters, the log, and when to stop."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from beanpole.client import Address
+from beanpole.errors import BeanpoleError
 from beanpole.worker import events
 from beanpole.worker.client import WorkerClient
 from beanpole.worker.handler import Counters, Handler, Hooks
 from beanpole.worker.log import Log
 from beanpole.worker.metrics import Metrics
+from beanpole.worker.schedule import FATAL, Declared, set_all
 
 if TYPE_CHECKING:
     from beanpole.worker.attempt import Attempt
@@ -31,6 +33,7 @@ class WorkerContext:
     reserve_s: int | None  # seconds of a reserve; None: for ever
     slots: int  # jobs at a time
     stuck_timeout_s: float | None  # seconds for which all slots may be occupied by handlers that hang; None: for ever
+    schedules: Sequence[Declared] = ()  # what is set on the server
     max_jobs: int | None = None  # how many jobs may begin until the worker stops; None: any number
     begun: int = 0  # how many jobs have begun
     stopping: asyncio.Event = field(default_factory=asyncio.Event)  # set when no more jobs may be taken
@@ -40,6 +43,9 @@ class WorkerContext:
     # The latest attempt at each job, by id, until its handler has ended: also after the job was lost or released.
     attempts: "dict[int, Attempt]" = field(default_factory=dict)
 
+    failure: BeanpoleError | None = None  # what has ended the worker at its start
+    are_scheduled: bool = False  # whether the schedules were set once
+    _scheduled_at: int | None = None  # over which connection they were set last, as a number of losses
     is_stuck: bool = False  # whether the worker stopped because handlers that hang had occupied all slots for too long
     _is_disconnected: bool = False
     _losses: int = 0  # that were logged: a connection that was made before the last one is known to be lost with it
@@ -84,6 +90,23 @@ class WorkerContext:
             self._is_disconnected = False
             self.log.write(events.CONNECTED_AGAIN, server=str(server))
         return self._losses
+
+    async def set_schedules(self, client: WorkerClient, made: int) -> None:
+        """Sets the schedules, once for all slots, when there is a connection, and when there is one again.
+
+        `made` is what :meth:`on_connected` returned. A worker that begins stops for what is wrong with them or with the
+        server; later it goes on, for there are jobs to do. Raises ConnectionLostError.
+        """
+        if not self.schedules or made == self._scheduled_at:
+            return
+        self._scheduled_at = made
+        for each, error in await set_all(client, self.schedules):
+            if isinstance(error, FATAL) and not self.are_scheduled:
+                self.failure = error
+                self.stop("schedule")
+                return
+            self.log.write(events.NOT_SCHEDULED, schedule=each.name, error=str(error))
+        self.are_scheduled = True
 
     def on_disconnected(self, error: Exception, made: int | None) -> None:
         """Logs that a slot has lost its connection: once, though each slot will notice, and some only much later.

@@ -21,11 +21,17 @@ STOPPING = Event(
     "info",
     ("running", "jobs", "grace_s", "why"),
     "it takes no more jobs, and waits for those that run, of which `jobs` names five; `why`: `signal`, `stop`, "
-    "`max_jobs` or `stuck`",
+    "`max_jobs`, `stuck` or `schedule`",
 )
 STOPPED = Event("worker stopped", "info", ("done", "failed"), "all is over; how many jobs it did, and attempts failed")
 NO_CONNECTION = Event("no connection", "warning", ("error",), "it tries again until there is one; once for all slots")
 CONNECTED_AGAIN = Event("connected again", "info", ("server",), "to which address")
+NOT_SCHEDULED = Event(
+    "a schedule was not set",
+    "error",
+    ("schedule", "error"),
+    "the server refuses it, and keeps what it has: the worker tries again when it connects again",
+)
 JOB_DONE = Event("job done", "info", JOB, "only with `log_done=True` (`beanpole worker --verbose`)")
 JOB_RETRIED = Event("job retried", "info", (*JOB, "reason", "delay_s"), "the handler raised `Retry`")
 JOB_FAILED = Event(

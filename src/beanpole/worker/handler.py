@@ -4,12 +4,15 @@ import enum
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from beanpole.client.job import Job
 from beanpole.client.stats import StatsJob
 from beanpole.errors import ArgumentError
 from beanpole.worker.policy import Delays
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 Function = Callable[..., Any]
 B = TypeVar("B")
@@ -144,7 +147,7 @@ class Counters:
 class Task(Job[B]):
     """A job as its handler sees it: its id and body, and which attempt this is."""
 
-    __slots__ = ("attempt", "counted", "max_attempts", "stats")
+    __slots__ = ("attempt", "counted", "fire", "max_attempts", "schedule", "scheduled_at", "stats")
 
     def __init__(self, id: int, body: B, stats: StatsJob, attempt: int, max_attempts: int | None) -> None:
         super().__init__(id, body)
@@ -156,6 +159,12 @@ class Task(Job[B]):
         """The number of the last attempt; None: no limit."""
         self.counted = False
         """Whether the server counts the attempts, by a rule of the tube, and says when the next one is."""
+        self.schedule: str | None = None
+        """The schedule that has put the job; None: no schedule has."""
+        self.scheduled_at: datetime | None = None
+        """For which of its times, in UTC."""
+        self.fire: int | None = None
+        """How many of its times had become jobs with this one; None: somebody has fired it by hand."""
 
     @property
     def tube(self) -> str:

@@ -81,6 +81,7 @@ class Slot:
             await client.connect()
             self._client = client
             self._made = self._context.on_connected(client.address)
+            await self._context.set_schedules(client, self._made)
         return self._client
 
     async def _disconnect(self) -> None:
@@ -237,7 +238,10 @@ def task_of(job: Job[Any] | BodyError, stats: StatsJob, number: int, handler: Ha
     """What the handler gets: with the server's count of attempts if it has one, else with `number`, which is ours."""
     info, body = (None, job.data) if isinstance(job, BodyError) else (job.info, job.body)
     if info is None or info.attempts is None:
-        return Task(job.id, body, stats, min(number, handler.max_attempts or number), handler.max_attempts)
-    task = Task(job.id, body, stats, info.attempt or 1, info.attempts)
-    task.counted = True
+        task = Task(job.id, body, stats, min(number, handler.max_attempts or number), handler.max_attempts)
+    else:
+        task = Task(job.id, body, stats, info.attempt or 1, info.attempts)
+        task.counted = True
+    if info is not None:
+        task.schedule, task.scheduled_at, task.fire = info.schedule, info.scheduled_at, info.fire
     return task

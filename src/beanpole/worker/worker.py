@@ -8,9 +8,9 @@ import functools
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, Unpack
 
 import uvloop
 
@@ -19,6 +19,7 @@ from beanpole.client import limits as client_limits
 from beanpole.client.address import Addresses
 from beanpole.client.base import Given, own_name
 from beanpole.client.codec import BytesCodec, Codec, TextCodec
+from beanpole.client.scheduling import NOTHING, ScheduleOptions
 from beanpole.errors import ArgumentError, WorkerStuckError
 from beanpole.protocol import wire
 from beanpole.version import __version__
@@ -35,10 +36,12 @@ from beanpole.worker.handler import (
     check_middleware,
     is_count,
     make_handler,
+    name_of,
 )
 from beanpole.worker.log import Log, shown
 from beanpole.worker.metrics import Metrics, MetricsServer
 from beanpole.worker.policy import Delays, exponential
+from beanpole.worker.schedule import Declared, declare
 from beanpole.worker.slot import Slot, write_stop
 
 CONCURRENCY = 10
@@ -128,6 +131,7 @@ class Worker:
         self._timeout_s = timeout
         self._connect_timeout_s = connect_timeout
         self._handlers: dict[str, Handler] = {}
+        self._schedules: dict[str, Declared] = {}
         self._hooks = Hooks()
         self._connections = Connections(lambda: self.address, timeout=timeout, connect_timeout=connect_timeout)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -208,6 +212,49 @@ class Worker:
 
         return register
 
+    def schedule(
+        self,
+        *,
+        name: str | None = None,
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+        body: Any = NOTHING,  # noqa: ANN401 - what the codec encodes
+        **options: Unpack[ScheduleOptions],
+    ) -> Callable[[F], F]:
+        """Has the server put a job for a function at certain times: stands above :meth:`function` or :meth:`handler`.
+
+        ``@worker.schedule(cron="0 3 * * *", zone="Europe/Berlin")``: the options are those of
+        :meth:`Client.set_schedule`. The job calls the function with `args` and `kwargs`; what a handler gets is `body`.
+        `name` is what the server calls the schedule, by default as the tube. A function may have several, each with a
+        name of its own.
+
+        :meth:`serve` sets it when it has a connection, and when it has one again, and drops none: one that is no longer
+        in the program goes on until somebody drops it.
+
+        Raises ScheduleError or ArgumentError for a line that is wrong, and TypeError for arguments that do not fit the
+        function.
+        """
+
+        def register(function: F) -> F:
+            data, tubes = b"", [tube for tube, handler in self._handlers.items() if handler.function is function]
+            if isinstance(function, JobFunction):
+                tubes, data = [function.tube], function.encode(*args, **(kwargs or {}))
+                if body is not NOTHING:
+                    raise ArgumentError("the body of a function's job is made of its args and kwargs")
+            elif args or kwargs:
+                raise ArgumentError("a handler is called with a job, whose body is `body`")
+            elif body is not NOTHING:
+                data = self._codec.encode(body)
+            if len(tubes) != 1:
+                raise ArgumentError("a schedule stands above @worker.function, or above @worker.handler with one tube")
+            made = declare(name or tubes[0], name_of(function), {"tube": tubes[0], **options}, data)
+            if made.name in self._schedules:
+                raise ArgumentError(f"there is a schedule {made.name!r} already: give each a name of its own")
+            self._schedules[made.name] = made
+            return function
+
+        return register
+
     def middleware(self, function: F) -> F:
         """Puts a function around every handler of its kind; the first that is given is the outermost.
 
@@ -236,6 +283,11 @@ class Worker:
         """The tubes that have a handler."""
         return list(self._handlers)
 
+    @property
+    def schedules(self) -> list[str]:
+        """The names of the schedules that it sets."""
+        return list(self._schedules)
+
     # --- Running ---
 
     def run(self) -> None:
@@ -251,7 +303,8 @@ class Worker:
         """Works until :meth:`stop` is called. Cancelling it stops the handlers at once, and their jobs are ready again.
 
         Raises ArgumentError without handlers, or with a concurrency below 1; RuntimeError if the worker runs already;
-        WorkerStuckError when handlers that hang have occupied all slots for `stuck_timeout` seconds.
+        WorkerStuckError when handlers that hang have occupied all slots for `stuck_timeout` seconds; ScheduleError or
+        UnsupportedError if the server does not take one of its schedules when it begins.
         """
         if self._context is not None:
             raise RuntimeError("this worker serves already")
@@ -276,6 +329,7 @@ class Worker:
             reserve_s=self.reserve_s,
             slots=self.concurrency,
             stuck_timeout_s=self.stuck_timeout_s,
+            schedules=list(self._schedules.values()),
             max_jobs=self.max_jobs,
         )
         slots = [Slot(context, f"beanpole-{number}") for number in range(self.concurrency)]
@@ -298,6 +352,8 @@ class Worker:
         if context.is_stuck:
             sentence = f"handlers that hang occupied all {context.slots} slots for {context.stuck_timeout_s} s"
             raise WorkerStuckError(sentence)
+        if context.failure is not None:
+            raise context.failure
 
     def stop(self) -> None:
         """Stops taking jobs; running handlers have `grace` seconds, then their jobs are released.
