@@ -17,12 +17,17 @@ PAUSES_S = 6.0
 """When the last pause of a node has ended, and the commands that it was sent during the pause have run."""
 
 
-async def settle(world: World) -> dict[int, bytes]:
-    """Let everything work again, and wait until one leads and all know the same; return the bodies of all jobs."""
+async def heal(world: World) -> None:
+    """Let everything work again."""
     database = world.database
     database.faults, database.down = Faults(), False
     database.cut_off.clear()
     await asyncio.sleep(PAUSES_S)
+
+
+async def settle(world: World) -> dict[int, bytes]:
+    """Let everything work again, and wait until one leads and all know the same; return the bodies of all jobs."""
+    await heal(world)
     until_s = world.loop.time() + SETTLE_S
     place, replicas = None, []
     while place is None or not all(each.applied.place >= place for each in replicas):

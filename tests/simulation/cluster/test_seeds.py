@@ -62,9 +62,13 @@ class Client:
                     break
                 self.world.unknown.remove(command)
                 self.world.history.append(Seen(sent_s, self.world.loop.time(), epoch, command, reply))
-                if reply.startswith(b"INSERTED"):
-                    self.ids.append(int(reply.split()[1]))
+                self.learn(reply)
                 await asyncio.sleep(self.rng.expovariate(20))
+
+    def learn(self, reply: bytes) -> None:
+        """Take note of a job that it can look at."""
+        if reply.startswith(b"INSERTED"):
+            self.ids.append(int(reply.split()[1]))
 
     def next_command(self) -> bytes:
         """Return what it sends next."""

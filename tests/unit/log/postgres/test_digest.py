@@ -11,6 +11,7 @@ from beanpole.log.accounts import Accounts
 from beanpole.log.encoder import Encoder
 from beanpole.log.postgres.digest import Copy, digest_of
 from beanpole.log.replay import import_job
+from tests.unit.log.test_schedules import State, fired_record, replayed, schedule_record
 
 READY, DELAYED, BURIED = 0, 2, 3
 NOW_NS = 10_000_000_000
@@ -67,6 +68,23 @@ def test_rules_count() -> None:
         found.append(digest_of(engine, NOW_NS))
     assert found[0] == found[1]
     assert len(set(found)) == len(found) - 1
+
+
+def test_a_schedule_counts_with_its_state_and_its_jobs() -> None:
+    """However the log says that: at once, or by what it fired."""
+    state = State(next_ns=9, due_ns=9)
+
+    def found(*records: bytes) -> bytes:
+        restore = replayed(*records).restore
+        assert restore is not None
+        return digest_of(restore.engine, NOW_NS)
+
+    base, fired = schedule_record(b"s", state), state._replace(fires=1, job=1)
+    different = [found(), found(base), found(schedule_record(b"t", state)), found(schedule_record(b"s", state, b"x"))]
+    different += [found(base, fired_record(b"s", state._replace(**{name: 1}))) for name in State._fields]
+    different.append(found(base, fired_record(b"s", fired, job=1)))
+    assert len(set(different)) == len(different)
+    assert found(schedule_record(b"s", fired)) == found(base, fired_record(b"s", fired))
 
 
 def test_segments_do_not_count() -> None:
