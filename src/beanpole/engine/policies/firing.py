@@ -3,7 +3,7 @@
 Each time becomes a job, or is skipped, for the job before is still there or its key is taken, or is missed, for it
 passed while nothing could fire: the state of the schedule counts all three. The state and the job stand in one record,
 so that a crash takes both or none, and it is written only where there is room. Where there is none, or this machine has
-no data of the zone, nothing happens, the schedule is blocked, and it is tried again in a second.
+no data of the zone, nothing happens, the schedule is blocked, and it is tried again in a second, or a minute.
 
 The wall clock is the engine's clock and `Queue.wall_lead_ns`, which whoever runs the engine sets before each tick.
 While there are schedules it is looked at each second at least. Set back by up to three hours, times wait for it: none
@@ -32,6 +32,7 @@ from cython.cimports.libc.stdint import int64_t
 from beanpole.engine import limits
 
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
+MINUTE_NS = cython.declare(int64_t, 60 * 1_000_000_000)
 ROOM_RETRY_NS = cython.declare(int64_t, limits.ROOM_RETRY_NS)
 
 MOVES_PER_FIRE = cython.declare(cython.Py_ssize_t, 50)
@@ -294,9 +295,9 @@ def no_room(table: ScheduleTable, schedule: Schedule, room: cython.int, wall_ns:
 
 @cython.cfunc
 def block(table: ScheduleTable, schedule: Schedule, why: cython.int, wall_ns: int64_t) -> cython.int:
-    """Let a schedule that can't fire try again in a second."""
+    """Let a schedule that can't fire try again: in a second, or where its zone is missing in a minute."""
     schedule.blocked = why
-    return table.wait(schedule, wall_ns + SECOND_NS)
+    return table.wait(schedule, wall_ns + (SECOND_NS if why == Blocked.DISK else MINUTE_NS))
 
 
 @cython.cfunc

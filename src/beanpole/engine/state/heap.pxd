@@ -34,6 +34,7 @@ cdef class Heap:
     cdef void put_at(self, Py_ssize_t hole, Entry entry) noexcept
     cdef list first(self, Py_ssize_t count)
     cdef Py_ssize_t count_before(self, Item item) noexcept
+    cdef Py_ssize_t count_until(self, int64_t key, Py_ssize_t top) noexcept
     cdef int resize(self, Py_ssize_t capacity) except -1
 
 cdef bint sooner(Heap a, Heap b) noexcept

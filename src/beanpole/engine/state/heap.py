@@ -213,6 +213,16 @@ class Heap:
             child = pending[size] * CHILDREN + 1
             end = min(child + CHILDREN, self.count)
 
+    def count_until(self, key, top):
+        """Return how many items at or below the place `top` have a key up to this one; 0 is the place of the first."""
+        if top >= self.count or self.entries[top].key > key:
+            return 0
+        found: cython.Py_ssize_t = 1
+        child: cython.Py_ssize_t
+        for child in range(top * CHILDREN + 1, min(top * CHILDREN + 1 + CHILDREN, self.count)):
+            found += self.count_until(key, child)
+        return found
+
     def check(self) -> None:
         """Raise AssertionError when the invariant is broken."""
         i: cython.Py_ssize_t

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 import cython
-from cython.cimports.beanpole.engine.state.heap import CHILDREN, Heap
+from cython.cimports.beanpole.engine.state.heap import Heap
 from cython.cimports.libc.string import memset
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def timing_of(document: Document) -> Timing | None:
         return None
 
 
+@cython.no_gc
 @cython.cclass
 class Schedule:
     """One schedule. The fields stand in ``schedule.pxd``."""
@@ -147,12 +148,4 @@ class ScheduleTable:
 
     def due_count(self, wall_ns):
         """Return how many should have fired by now; it takes as long as that are many."""
-        heap: Heap = self.heap
-        found: cython.Py_ssize_t = 0
-        left: list = [0] if heap.count else []
-        while left:
-            at: cython.Py_ssize_t = left.pop()
-            if heap.entries[at].key <= wall_ns:
-                found += 1
-                left += range(at * CHILDREN + 1, min(at * CHILDREN + 1 + CHILDREN, heap.count))
-        return found
+        return self.heap.count_until(wall_ns, 0)
