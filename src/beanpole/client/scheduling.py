@@ -165,8 +165,7 @@ class Schedule:
     @classmethod
     def parse(cls, frame: Reply) -> Self:
         """Reads a SCHEDULE; fields that are not known say nothing. Raises UnexpectedReplyError for what is none."""
-        name, _, rest = (frame.fields or b"").split(b" ", 2)
-        given = fields_of(rest)
+        given = fields_of(frame.fields)
         try:
             numbers = {each: int(given[each]) for each in ("fires", "skips", "misses", "size")}
             job = int(given["job"]) if "job" in given else None
@@ -174,7 +173,7 @@ class Schedule:
         except (KeyError, ValueError) as error:
             raise UnexpectedReplyError(f"a schedule was expected: {error!r} in {frame.fields!r}") from error
         return cls(
-            name=name.decode("utf-8", "surrogateescape"),
+            name=(frame.fields or b"").partition(b" ")[0].decode("utf-8", "surrogateescape"),
             state=state,
             next=time_of(next_s),
             last=time_of(last_s),

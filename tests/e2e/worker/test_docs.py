@@ -49,7 +49,7 @@ def run(text: str, port: int) -> None:
 
 
 def test_the_page_has_examples_of_both_kinds() -> None:
-    assert (len(MODULES), len(PROGRAMS)) == (4, 3)
+    assert (len(MODULES), len(PROGRAMS)) == (4, 4)
 
 
 def test_the_first_example(beanpole: Server, tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_the_first_example(beanpole: Server, tmp_path: Path) -> None:
 
 
 def test_the_program_with_a_worker(beanpole: Server) -> None:
-    run(PROGRAMS[2], beanpole.port)
+    run(PROGRAMS[3], beanpole.port)
 
 
 def test_the_program_that_puts_the_jobs_of_a_function(beanpole: Server) -> None:
@@ -73,6 +73,19 @@ def test_the_program_that_puts_the_jobs_of_a_function(beanpole: Server) -> None:
         job = client.find_job("mails", "reminder-3")
         assert job is not None
         assert job.body == '{"user_id":3,"template":"reminder"}'
+
+
+def test_the_program_whose_function_has_schedules(beanpole: Server, tmp_path: Path) -> None:
+    worker = start(tmp_path, beanpole.port, PROGRAMS[2])
+    try:
+        with Client((HOST, beanpole.port)) as client:
+            wait_until(lambda: len(client.schedules()) == 2, "the schedules are set")
+            client.fire_schedule("reports-of-the-week", at=1)
+        text = "reports-of-the-week: the report of the week for 1970-01-01 00:00:01+00:00\n"
+        wait_until(lambda: text in worker.messages, "the job is done")
+        assert worker.stop() == 0
+    finally:
+        worker.popen.kill()
 
 
 @pytest.mark.parametrize("text", MODULES[1:])

@@ -7,6 +7,7 @@ import pytest
 
 from beanpole.cli import main
 from beanpole.cli.worker import address_of, flags_of
+from beanpole.testing import FakeServer
 
 
 @pytest.mark.parametrize(
@@ -63,3 +64,19 @@ def test_what_is_no_worker_is_one_clear_error(  # noqa: PLR0917 - a row of the t
     error = capsys.readouterr().err
     assert sentence in error.splitlines()[-1]
     assert ("Traceback" in error) == (code == 1)
+
+
+def test_a_server_that_does_not_take_its_schedules_is_one_clear_error(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    text = "from beanpole import Worker\nworker = Worker()\n"
+    text += '@worker.schedule(cron="@daily")\n@worker.function("t")\ndef work():\n    pass\n'
+    (tmp_path / "timed.py").write_text(text)
+    monkeypatch.delitem(sys.modules, "timed", raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    with FakeServer() as server:
+        monkeypatch.setenv("BEANPOLE_URL", server.url)
+        assert main.main(["worker", "timed:worker", "--url", server.url]) == 5
+    sentence = "timed:worker: the schedule t of timed.work: the server does not support set-schedule"
+    assert sentence in capsys.readouterr().err.splitlines()[-1]

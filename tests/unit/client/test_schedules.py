@@ -139,10 +139,15 @@ def test_schedules_as_the_server_says_them(make: Maker) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [b"state=active next=1 last=0 fires=0", b"next=x", b"state=a next=x last=0 fires=0 skips=0 misses=0 size=0"],
+    [
+        b"",
+        b" state=active next=1 last=0 fires=0",
+        b" next=x",
+        b" state=a next=x last=0 fires=0 skips=0 misses=0 size=0",
+    ],
 )
 def test_what_is_no_schedule(make: Maker, text: bytes) -> None:
-    script = [has(*ALL), (b"get-schedule a\r\n", b"SCHEDULE a 0 %b\r\n\r\n" % text)]
+    script = [has(*ALL), (b"get-schedule a\r\n", b"SCHEDULE a 0%b\r\n\r\n" % text)]
     with make.to_peer(script) as client, pytest.raises(UnexpectedReplyError):
         client.schedule("a")
 
