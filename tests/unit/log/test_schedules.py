@@ -236,6 +236,38 @@ def test_restart_brings_no_time_back_that_was_over_when_a_schedule_was_set() -> 
     assert b" next=1700001003 last=0 " in lives.ask(b"get-schedule s1")
 
 
+SECOND = 10**9
+START = 1_700_001_000 * SECOND  # 2023-11-14T22:30:00Z, when the servers of a simulation start
+
+
+def after_a_start(document: bytes, next_ns: int) -> Lives:
+    """A server that has found a schedule in its log, with a next time, and has looked at it."""
+    lives = Lives(log_of(schedule_record(b"s", State(next_ns, next_ns), document)))
+    lives.life.tick()
+    return lives
+
+
+def test_newer_data_of_a_zone_moves_next_times_that_lie_ahead_and_no_others() -> None:
+    """Whatever made the one that the log has: it is computed again, but not when it is due already."""
+    document, right = b"cron: 40 22 * * *\nlate: 9999\n\n", START + 600 * SECOND
+    for moved in (-300, 300):
+        lives = after_a_start(document, right + moved * SECOND)
+        assert b" next=1700001600 last=0 fires=0 " in lives.ask(b"get-schedule s")
+    lives = after_a_start(document, START - 600 * SECOND)
+    assert b" next=1700001600 last=1700000400 fires=1 " in lives.ask(b"get-schedule s")
+
+
+def test_without_data_of_its_zone_the_next_time_fires_and_then_the_schedule_is_blocked() -> None:
+    lives = after_a_start(b"cron: 40 22 * * *\nzone: Mars/Olympus\n\n", START + 5 * SECOND)
+    for seconds in (5, 60, 60):
+        lives.clock.now_ns += seconds * SECOND
+        lives.life.tick()
+        reply = lives.ask(b"get-schedule s")
+        assert b" last=1700001005 fires=1 skips=0 misses=0 " in reply
+        assert b" blocked=zone\r\n" in reply
+        assert lives.life.engine.next_deadline_ns > lives.life.now_ns
+
+
 # --- what is refused, and what is damage ------------------------------------------------------------------------------
 
 
