@@ -229,7 +229,8 @@ async def status(out: Output, url: str) -> ExitCode | None:
         out.prose(f"no node leads; the last was {leader.node}, epoch {leader.epoch}" if leader else "no node ever led")
     out.prose(f"log: segments {found.segments[0]} to {found.segments[-1]}, up to {found.tip.place}")
     out.table(
-        ("node", "role", "address", "epoch", "applied", "lag", "seen"), [row_of(each, found) for each in found.nodes]
+        ("node", "role", "address", "epoch", "applied", "lag", "clock", "zones", "seen"),
+        [row_of(each, found) for each in found.nodes],
     )
     for name, state, role in found.standbys:
         out.prose(f"standby {name}: {state}, {role}")

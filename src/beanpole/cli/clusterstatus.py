@@ -31,6 +31,8 @@ def row_of(node: "NodeState", found: "Status") -> dict[str, object]:
         "epoch": node.epoch,
         "applied": f"{node.applied.segment}/{node.applied.row}",
         "lag": "?" if lag is None else plural(lag, "row"),
+        "clock": "?" if node.ahead_s is None else f"{node.ahead_s:+.1f} s",
+        "zones": node.zones or "?",
         "seen": f"{node.age_s:.1f} s ago",
     }
 
@@ -75,6 +77,8 @@ def record_of(found: "Status", warnings: list[str]) -> dict[str, object]:
                 "format": each.format,
                 "machine": each.machine,
                 "reaches_leader": each.reaches_leader,
+                "clock_ahead_s": None if each.ahead_s is None else round(each.ahead_s, 3),
+                "zone_data": each.zones or None,
                 "seconds_ago": round(each.age_s, 3),
             }
             for each in found.nodes
@@ -84,6 +88,7 @@ def record_of(found: "Status", warnings: list[str]) -> dict[str, object]:
     }
 
 
+CLOCKS_S = 2.0  # by which clocks may differ: what a node says can be a while under way to the database
 HELD_S = 10.0  # after which status names who holds the oldest segment: a node that starts reads it for a moment
 
 
@@ -99,6 +104,28 @@ def nodes_of(found: "Status") -> list[str]:
     warnings = [] if found.is_led else ["no node that is alive leads; look at the nodes' logs"]
     if len(alive) == 1:
         warnings.append("no second node is alive: when the one that leads dies nobody leads; start another")
+    return warnings
+
+
+def clocks_of(alive: "list[NodeState]") -> list[str]:
+    """Return what an operator should know of clocks and zone data, by which another node would fire schedules."""
+    warnings = []
+    told = [(each.ahead_s, each.name) for each in alive if each.ahead_s is not None]
+    (least_s, behind), (most_s, ahead) = min(told, default=(0.0, "")), max(told, default=(0.0, ""))
+    if most_s - least_s > CLOCKS_S:
+        warnings.append(
+            f"the clock of {ahead} is {most_s - least_s:.1f} s ahead of that of {behind}: schedules fire by the clock "
+            "of the node that leads; let NTP set both"
+        )
+    zones: dict[str, list[str]] = {}
+    for each in alive:
+        if each.ahead_s is not None:
+            zones.setdefault(each.zones, []).append(each.name)
+    if len(zones) > 1:
+        versions = "; ".join(f"{version or 'none'} on {', '.join(names)}" for version, names in sorted(zones.items()))
+        warnings.append(
+            f"the nodes have different zone data: {versions}; schedules may have other times when another node leads"
+        )
     return warnings
 
 
@@ -137,6 +164,7 @@ def warnings_of(found: "Status") -> list[str]:
     warnings += [
         f"{each.name} can't reach the leader: its clients are not served" for each in alive if not each.reaches_leader
     ]
+    warnings += clocks_of(alive)
     warnings += [
         f"segment {found.segments[0]} is kept: {name or 'a session'} (process {pid}) has held it for {seconds:.0f} s"
         for name, pid, seconds in found.readers

@@ -4,7 +4,11 @@ A zone is read when it is first used. `zoneinfo` keeps those that are in use and
 nothing is remembered. New zone data counts from the next start on.
 """
 
+import contextlib
 import re
+import zoneinfo
+from importlib import import_module
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 NAME_CHARS_MAX = 64
@@ -15,6 +19,10 @@ NAME = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+)*")
 
 OTHERS = ("posix/", "right/", "posixrules", "localtime")
 """What lies among the zones and is none: copies, one of them with leap seconds, and the zone of the machine."""
+
+
+VERSION_CHARS_MAX = 32
+"""Characters of what the data say of their version, as 2025b."""
 
 
 class ZoneError(ValueError):
@@ -33,3 +41,16 @@ def zone(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (ValueError, OSError, LookupError):
         raise ZoneError(f"there is no time zone {name!a} in the data of this machine") from None
+
+
+def data_version() -> str:
+    """Return the version of the zone data of this machine, as 2025b; empty: there are none, or they don't say it."""
+    for folder in map(Path, zoneinfo.TZPATH):
+        if (folder / "Etc" / "UTC").exists():  # zones are taken from here
+            for name in ("tzdata.zi", "+VERSION"):
+                with contextlib.suppress(OSError), (folder / name).open(encoding="ascii", errors="replace") as file:
+                    return file.readline(2 * VERSION_CHARS_MAX).removeprefix("# version ").strip()[:VERSION_CHARS_MAX]
+            return ""
+    with contextlib.suppress(ImportError):
+        return str(import_module("tzdata").IANA_VERSION)
+    return ""

@@ -24,6 +24,7 @@ from beanpole.log.postgres.leader import facts_of_place
 from beanpole.log.postgres.node import Node
 from beanpole.log.postgres.pgstore import opener
 from beanpole.log.postgres.store import QUESTION, ChangedError, LossError
+from beanpole.schedules.zones import data_version
 from beanpole.server.clusterlogs import ClusterObserver
 from beanpole.server.clusterroles import Roles
 from beanpole.server.epoll import EpollTransport
@@ -54,7 +55,12 @@ class ClusterNode:
         self.answered = ""
         self.node = Node(
             opener(settings.cluster, settings.node),
-            note={"node": settings.node, "address": self.advertised(), "machine": os.uname().nodename},
+            note={
+                "node": settings.node,
+                "address": self.advertised(),
+                "machine": os.uname().nodename,
+                "zones": data_version(),
+            },
             clock=MachineClock(),
             observer=self.observer,
             roles=self.roles,

@@ -1,6 +1,9 @@
 """The document of a schedule: what is read is written back in one form, and what is wrong is refused with its line."""
 
 import contextlib
+import zoneinfo
+from importlib import import_module
+from pathlib import Path
 from zoneinfo import available_timezones
 
 import pytest
@@ -10,7 +13,7 @@ from hypothesis import strategies as st
 from beanpole.errors import ScheduleError
 from beanpole.protocol.limits import DOCUMENT_BYTES_MAX
 from beanpole.schedules.document import HEADER_BYTES_MAX, LINES, check, parse
-from beanpole.schedules.zones import ZoneError, zone
+from beanpole.schedules.zones import ZoneError, data_version, zone
 
 
 @pytest.mark.parametrize(
@@ -124,6 +127,22 @@ def test_what_is_no_zone_opens_no_file(name: str) -> None:
 def test_every_zone_of_the_data_has_a_name_that_is_taken() -> None:
     for name in available_timezones() - {"localtime"}:
         assert zone(name).key == name
+
+
+def test_version_of_the_zone_data(tmp_path: Path) -> None:
+    """By the files that zones are read from, or else by the package."""
+    zoneinfo.reset_tzpath([tmp_path])
+    try:
+        assert data_version() == import_module("tzdata").IANA_VERSION
+        (tmp_path / "Etc").mkdir()
+        (tmp_path / "Etc" / "UTC").touch()
+        assert data_version() == ""
+        (tmp_path / "+VERSION").write_text("2024a\n")
+        assert data_version() == "2024a"
+        (tmp_path / "tzdata.zi").write_text("# version 2025b\n# more\n")
+        assert data_version() == "2025b"
+    finally:
+        zoneinfo.reset_tzpath()
 
 
 @given(

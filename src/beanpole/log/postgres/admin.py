@@ -367,6 +367,7 @@ async def upgrade(conninfo: str) -> tuple[int, int, str]:
         before = store.settings.format
         after = max(before, min(limits.CLUSTER_FORMAT, *formats))
         if after != before:
+            await store.execute(schema.ADD_CLOCKS)
             await store.execute(schema.SET_FORMAT, [str(after)])
         leader = await living_leader(store, nodes)
         is_behind = leader is not None and (leader.format or before) < after

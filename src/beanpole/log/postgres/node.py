@@ -299,6 +299,8 @@ class Node:
             self.note.get("machine", ""),
             self.roles.reaches_leader,
             self.writer,
+            self.clock.wall_ns() / 1e9,
+            self.note.get("zones", ""),
         )
 
     def look_at_nodes(self, successor: str) -> None:

@@ -265,8 +265,10 @@ class PostgresStore:
     async def report(self, node: NodeState) -> list[NodeState]:
         values = [node.name, node.address, node.role, node.epoch, *node.applied, node.version, node.format]
         values += [node.machine, node.reaches_leader, node.writer]
+        if self.settings.format >= schema.FORMAT_CLOCKS:
+            values += [node.wall_s, node.zones]
         nodes = await self.nodes()  # as they were before: another process of our name shows
-        await self.change_display(schema.REPORT, values)
+        await self.change_display(schema.report(self.settings.format), values)
         return nodes
 
     async def change_display(self, statement: str, values: list[Any]) -> None:
@@ -312,7 +314,7 @@ class PostgresStore:
         """Return what all nodes have said of themselves."""
         return [
             NodeState(name, address, role, epoch, Place(segment, row), *rest)
-            for name, address, role, epoch, segment, row, *rest in await self.fetch(schema.NODES)
+            for name, address, role, epoch, segment, row, *rest in await self.fetch(schema.nodes(self.settings.format))
         ]
 
     async def close(self) -> None:

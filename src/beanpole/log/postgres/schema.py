@@ -19,23 +19,43 @@ create table if not exists {SCHEMA}.digest (
 create table if not exists {SCHEMA}.node (
     name text primary key, address text not null, role text not null, epoch bigint not null,
     segment bigint not null, row bigint not null, version text not null, format int not null, machine text not null,
-    reaches_leader boolean not null, writer bytea not null, seen timestamptz not null);
+    reaches_leader boolean not null, writer bytea not null, seen timestamptz not null, wall_s float8, zones text);
 """
 
 NODE_COLUMNS = "name, address, role, epoch, segment, row, version, format, machine, reaches_leader, writer"
 
-REPORT = f"""
-insert into {SCHEMA}.node ({NODE_COLUMNS}, seen) values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, clock_timestamp())
-on conflict (name) do update set ({NODE_COLUMNS}, seen) = (
-    excluded.name, excluded.address, excluded.role, excluded.epoch, excluded.segment, excluded.row, excluded.version,
-    excluded.format, excluded.machine, excluded.reaches_leader, excluded.writer, excluded.seen)
-where node.writer = excluded.writer or node.role = '{STOPPED}'
-    or node.seen < clock_timestamp() - interval '{limits.REPORT_OLD_S} seconds'
-    or excluded.role = 'leader' and (node.role <> 'leader' or node.epoch < excluded.epoch)
-"""
-"""Says what a node does, unless another process of its name is alive; of two the newer leader stays."""
+FORMAT_CLOCKS = 5
+"""The format of the log from which nodes say what their wall clocks and zone data are."""
 
-NODES = f"select {NODE_COLUMNS}, extract(epoch from clock_timestamp() - seen)::float8 from {SCHEMA}.node order by name"
+CLOCK_COLUMNS = "wall_s, zones"
+
+ADD_CLOCKS = f"""
+alter table {SCHEMA}.node add column if not exists wall_s float8, add column if not exists zones text
+"""
+
+
+def report(log_format: int) -> str:
+    """Return what says what a node does, unless another process of its name is alive; of two the newer leader stays."""
+    columns = [*NODE_COLUMNS.split(", "), *(CLOCK_COLUMNS.split(", ") if log_format >= FORMAT_CLOCKS else ())]
+    names = ", ".join([*columns, "seen"])
+    return f"""
+    insert into {SCHEMA}.node ({names}) values ({", ".join(["%s"] * len(columns))}, clock_timestamp())
+    on conflict (name) do update set ({names}) = ({", ".join(f"excluded.{each}" for each in [*columns, "seen"])})
+    where node.writer = excluded.writer or node.role = '{STOPPED}'
+        or node.seen < clock_timestamp() - interval '{limits.REPORT_OLD_S} seconds'
+        or excluded.role = 'leader' and (node.role <> 'leader' or node.epoch < excluded.epoch)
+    """
+
+
+def nodes(log_format: int) -> str:
+    """Return what asks for what all nodes have said."""
+    clocks = "wall_s, coalesce(zones, '')" if log_format >= FORMAT_CLOCKS else "null::float8, ''"
+    return f"""
+    select {NODE_COLUMNS}, {clocks}, extract(epoch from seen)::float8,
+        extract(epoch from clock_timestamp() - seen)::float8
+    from {SCHEMA}.node order by name
+    """
+
 
 STOP = f"update {SCHEMA}.node set role = %s where writer = %s"
 

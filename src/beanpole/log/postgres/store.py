@@ -157,8 +157,22 @@ class NodeState:
     """Whether it can connect to the leader's address."""
 
     writer: bytes
+    wall_s: float | None = None
+    """What its wall clock said then, in seconds since 1970; None: it does not say."""
+
+    zones: str = ""
+    """The version of its zone data; empty: it has none, or does not say."""
+
+    seen_s: float = 0.0
+    """What the database's wall clock said then, when it is read."""
+
     age_s: float = 0.0
     """How long ago it said so, when it is read."""
+
+    @property
+    def ahead_s(self) -> float | None:
+        """By how many seconds its wall clock is ahead of the database's; None: it does not say."""
+        return None if self.wall_s is None else self.wall_s - self.seen_s
 
     @property
     def is_alive(self) -> bool:
