@@ -363,7 +363,7 @@ LINES = {
     "overlap": choice_line(
         "overlap", {b"skip": False, b"allow": True}, "skip a time, or allow it, while the last job is still there; skip"
     ),
-    "late": duration_line("late_ns", 0, NUMBER_MAX * SECOND_NS, "a time is missed when so long has passed; 60"),
+    "late": duration_line("late_ns", SECOND_NS, NUMBER_MAX * SECOND_NS, "a time is missed when so long has passed; 60"),
     "misfire": choice_line(
         "catch_up", {b"once": True, b"skip": False}, "make up once for times that were missed, or skip them; once"
     ),
