@@ -16,6 +16,7 @@ from tests.ops.load import (
     BURIED,
     DEAD,
     ENDS,
+    FIRED,
     FULL,
     HANGING,
     HELD,
@@ -57,6 +58,7 @@ WAITS = {
     FULL: PUT[FULL],
     TWINS: PUT[TWINS],
     PAUSED: PUT[MOVED],
+    FIRED: PUT[FIRED],
 }
 """Jobs that are ready at the end."""
 
@@ -285,6 +287,9 @@ BOARD: dict[str, Sequence[Check]] = {
     "Number of tubes": [has("server", {SERVER: len(TUBES) + 1})],
     "Up for": [uptime],
     "Versions": [versions],
+    "Times of schedules, a second": [rates("outcome", {"fired": 1, "skipped": 0, "missed": 0})],
+    "How late schedules put their jobs": TIMES,
+    "Number of schedules": [exactly("kind", {"all": 2, "paused": 1, "due": 0})],
     "Who leads": [
         has("server,role", {"node-a,leader": 1, "node-a,follower": 0, "node-b,leader": 0, "node-b,follower": 1})
     ],

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -14,12 +15,13 @@ SERVER = "main"
 
 MAIL, LATE, ORPHANS, HANGING, POISON, DEAD = "mail", "late", "orphans", "hanging", "poison", "dead-poison"
 OLD, FULL, TWINS, GONE, MOVED, IDLE, PAUSED = "old", "full", "twins", "gone", "moved", "idle", "paused"
-TUBES = (MAIL, LATE, ORPHANS, HANGING, POISON, DEAD, OLD, FULL, TWINS, GONE, MOVED, IDLE, PAUSED)
+FIRED = "fired"
+TUBES = (MAIL, LATE, ORPHANS, HANGING, POISON, DEAD, OLD, FULL, TWINS, GONE, MOVED, IDLE, PAUSED, FIRED)
 
 WARM = 1
 """Jobs that are done before the load, so that every histogram is there before what is counted."""
 
-PUT = {MAIL: 300, LATE: 50, ORPHANS: 25, HANGING: 5, POISON: 4, OLD: 3, FULL: 2, TWINS: 1, GONE: 7, MOVED: 6}
+PUT = {MAIL: 300, LATE: 50, ORPHANS: 25, HANGING: 5, POISON: 4, OLD: 3, FULL: 2, TWINS: 1, GONE: 7, MOVED: 6, FIRED: 1}
 ENDS = {
     (MAIL, "deleted"): 240,
     (MAIL, "released"): 30,
@@ -86,6 +88,8 @@ class Load:
         self.producer.set_rules(POISON, f"attempts: 1\ndead: {DEAD}")
         self.producer.set_rules(FULL, "jobs-max: 2")
         self.producer.set_rules(TWINS, "unique: body")
+        self.producer.set_schedule("nightly", b"x", cron="0 0 29 2 *", start="2100-01-01T00:00:00")
+        self.producer.pause_schedule("nightly")
 
     def run(self) -> None:
         self.orphans()
@@ -94,6 +98,7 @@ class Load:
         self.failures()
         self.limits()
         self.producer.pause_tube(PAUSED, 3600)
+        self.schedule()
         self.waiting.send(b"watch %b\r\nignore default\r\nreserve\r\n" % IDLE.encode())
         wait_until(lambda: self.producer.stats_tube(IDLE).current_waiting == 1, "somebody waits")
 
@@ -156,6 +161,12 @@ class Load:
         self.producer.move_jobs(MOVED, "ready", to=PAUSED)
         wait_until(lambda: self.producer.stats_tube(OLD).current_jobs_ready == 0, "all have expired")
         wait_until(lambda: self.producer.stats().job_timeouts == PUT[HANGING], "all have timed out")
+
+    def schedule(self) -> None:
+        """One that fires once, into a tube of its own; another one was paused in the beginning."""
+        at = datetime.now(UTC) + timedelta(seconds=1)
+        self.producer.set_schedule(FIRED, b"x", at=at, tube=FIRED)
+        wait_until(lambda: self.producer.schedule(FIRED).fires == 1, "the schedule fires")
 
     def limits(self) -> None:
         """Puts that rules refuse or merge."""

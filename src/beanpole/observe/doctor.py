@@ -15,6 +15,8 @@ CHECKS: tuple[Check, ...] = (
     server_checks.log_stopped,
     server_checks.refused_puts,
     server_checks.draining,
+    server_checks.schedules_due,
+    server_checks.missed_times,
     server_checks.connections,
     server_checks.timeouts,
     server_checks.empty_reserves,
@@ -27,6 +29,8 @@ CHECKS: tuple[Check, ...] = (
     tube_checks.pauses,
     tube_checks.growing,
     tube_checks.waiting_in_vain,
+    server_checks.paused_schedules,
+    server_checks.clock_sets,
     server_checks.bodies,
     server_checks.durability,
     server_checks.version,
@@ -64,13 +68,20 @@ async def visit(
     after = await take_sample(client, now_ns, await client.stats())
     ready = await _inspect(client, after, "ready")
     buried = await _inspect(client, after, "buried")
-    return Visit(before, after, ready, buried, files_max(after), await _dead_tubes(client))
+    return Visit(before, after, ready, buried, files_max(after), await _dead_tubes(client), await _blocked(client))
 
 
 async def _dead_tubes(client: "AsyncClient[bytes]") -> frozenset[str]:
     if "list-rules" not in await client.features():
         return frozenset()
     return frozenset(each["dead"] for each in await client.list_rules() if "dead" in each)
+
+
+async def _blocked(client: "AsyncClient[bytes]") -> dict[str, str]:
+    """What keeps schedules from putting what is due: these fire first."""
+    if "list-schedules" not in await client.features():
+        return {}
+    return {each.name: each.blocked for each in await client.schedules(limit=100, order="next") if each.blocked}
 
 
 async def _inspect(client: "AsyncClient[bytes]", sample: Sample, state: str) -> dict[str, Inspected]:

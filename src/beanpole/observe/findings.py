@@ -51,6 +51,8 @@ class Visit:
     """Files that the server's process may have open; None: not known."""
     dead_tubes: frozenset[str] = frozenset()
     """The tubes into which rules send the dead; none where the server has no rules."""
+    blocked: Mapping[str, str] = field(default_factory=dict)
+    """What keeps schedules from putting what is due, by their names."""
     own_connections: int = 1
     """Connections of the doctor, which watch the default tube."""
 

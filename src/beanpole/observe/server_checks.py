@@ -14,6 +14,7 @@ EMPTY_RESERVES_PER_S = 10  # reserves per second and worker without a job that c
 BODY_BYTES = 256 * 1024  # the size of a body that is worth a note
 BODY_LIMIT_BYTES = 16 * 1024 * 1024  # the limit of body sizes that is worth a note
 TUBES_FOR_BEANSTALKD = 1000  # tubes that slow beanstalkd down, as it scans all of them again and again
+BLOCKED_SHOWN = 5  # schedules that are named
 OLDEST_VERSION = (1, 12)  # the beanstalkd release that brought `reserve-job`
 
 
@@ -97,6 +98,55 @@ def durability(visit: Visit) -> Iterator[Finding]:
             "beanstalkd answers before a job is on disk, and a loss of power can take it",
             "It syncs every 50 ms unless its -f says otherwise, which its statistics do not show.",
             (f"the log is at file {visit.server.binlog_current_index}",),
+        )
+
+
+def schedules_due(visit: Visit) -> Iterator[Finding]:
+    due = int(visit.server.get("schedules-due", 0))
+    stays = due and visit.before.stats.get("schedules-due") and not visit.grown("schedule-fires")
+    if (stays or visit.blocked) and not visit.server.draining:
+        yield Finding(
+            Severity.ERROR,
+            "schedules are due and put no job",
+            "Free some space if the disk is full; where a time zone is missing, install tzdata on the machine.",
+            (
+                f"{plural(due, 'schedule')} due now",
+                *(f"{name}: blocked, {why}" for name, why in list(visit.blocked.items())[:BLOCKED_SHOWN]),
+            ),
+        )
+
+
+def missed_times(visit: Visit) -> Iterator[Finding]:
+    grown, since = visit.grown("schedule-misses"), int(visit.server.get("schedule-misses", 0))
+    if since:
+        yield Finding(
+            Severity.WARNING if grown > 0 else Severity.NOTE,
+            "times of schedules passed, and their jobs were not put",
+            "The server was down or could put nothing for longer than `late:` allows; `beanpole schedule list` says"
+            " whose they are, `beanpole schedule fire --from --to` puts their jobs now.",
+            (f"{count(grown)} missed in {visit.seconds:.1f} s", f"{count(since)} since the start"),
+        )
+
+
+def paused_schedules(visit: Visit) -> Iterator[Finding]:
+    paused = int(visit.server.get("schedules-paused", 0))
+    if paused:
+        yield Finding(
+            Severity.NOTE,
+            "schedules are paused, and put no jobs until somebody resumes them",
+            "`beanpole schedule list` shows them, `beanpole schedule resume NAME` lets one go on.",
+            (f"{count(paused)} of {plural(int(visit.server['schedules']), 'schedule')}",),
+        )
+
+
+def clock_sets(visit: Visit) -> Iterator[Finding]:
+    sets = int(visit.server.get("clock-sets", 0))
+    if sets:
+        yield Finding(
+            Severity.NOTE,
+            "the clock of the server's machine was set back by hours: next times were computed again",
+            "Let NTP keep the clock: schedules fire by it.",
+            (f"{plural(sets, 'time')} since the start",),
         )
 
 

@@ -1,5 +1,7 @@
 """What the doctor finds out about a server as a whole, on made-up visits."""
 
+from dataclasses import replace
+
 import pytest
 
 from beanpole.client.stats import Stats
@@ -46,6 +48,24 @@ def test_restart_hides_what_grew() -> None:
 
 def test_draining() -> None:
     assert found(server_checks.draining, visit(None, sample(stats=server(draining="true")))) == [Severity.WARNING]
+
+
+def test_schedules_that_are_due() -> None:
+    due = server(schedules=3, schedules_due=2)
+    assert found(server_checks.schedules_due, twice(due, due)) == [Severity.ERROR]
+    assert found(server_checks.schedules_due, twice(due, server(schedules_due=2, schedule_fires=9))) == []
+    assert found(server_checks.schedules_due, twice(due, server(schedules_due=2, draining="true"))) == []
+    assert found(server_checks.schedules_due, twice(due, server())) == []
+    blocked = replace(twice(due, server(schedules_due=1, schedule_fires=9)), blocked={"nightly": "disk"})
+    (finding,) = server_checks.schedules_due(blocked)
+    assert "nightly: blocked, disk" in finding.evidence
+
+
+def test_schedules_that_missed_times_are_paused_or_saw_a_wrong_clock() -> None:
+    missed = server(schedules=3, schedule_misses=2, schedules_paused=1, clock_sets=1)
+    assert found(server_checks.missed_times, twice(server(), missed)) == [Severity.WARNING]
+    for check in (server_checks.missed_times, server_checks.paused_schedules, server_checks.clock_sets):
+        assert found(check, twice(missed, missed)) == [Severity.NOTE]
 
 
 @pytest.mark.parametrize(
