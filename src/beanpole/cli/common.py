@@ -69,10 +69,14 @@ class Tube(click.ParamType[str]):
         """Return the names that begin so; none if the server does not answer at once."""
         try:
             with Client(ctx.params.get("url"), backoff=Backoff(attempts=1), timeout=1, connect_timeout=1) as client:
-                names = client.tubes()
+                names = self.names(client)
         except (BeanpoleError, OSError):
             return []
         return [click.shell_completion.CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+    def names(self, client: Client[bytes]) -> Iterable[str]:
+        """Return the names that there are."""
+        return client.tubes()
 
 
 TUBE = Tube()
@@ -294,8 +298,11 @@ def progress(label: str, total: int | None) -> Iterator[Callable[[int], object]]
 # --- Verbs ------------------------------------------------------------------------------------------------------------
 
 
-def verb(name: str) -> Callable[[Callable[..., ExitCode | None]], click.Command]:
-    """Make a verb of a function: see above. It returns the exit code if it is not OK."""
+def verb(name: str, example: str = "") -> Callable[[Callable[..., ExitCode | None]], click.Command]:
+    """Make a verb of a function: see above. It returns the exit code if it is not OK.
+
+    The example, lines that are not to be wrapped, stands below the options in its help.
+    """
 
     def decorate(function: Callable[..., ExitCode | None]) -> click.Command:
         @functools.wraps(function)
@@ -320,7 +327,7 @@ def verb(name: str) -> Callable[[Callable[..., ExitCode | None]], click.Command]
             return code or ExitCode.OK
 
         command = click.command(name, context_settings=SETTINGS)(run)
-        command.epilog = notes_of(command) + EXIT_CODES
+        command.epilog = (f"\b\n{example}\n\n" if example else "") + notes_of(command) + EXIT_CODES
         command.params += [
             click.Option(
                 ["--url"],

@@ -172,17 +172,17 @@ def apply(server: Server, out: Output, file: IO[str], *, dry_run: bool, prune: b
                 else:
                     client.set_rules(pattern, after)
                 done += 1
-            out.record({"pattern": pattern, "before": before, "after": after}, difference(pattern, before, after))
+            lines = difference(section_lines(pattern, before), section_lines(pattern, after))
+            out.record({"pattern": pattern, "before": before, "after": after}, lines)
     if not patterns:
         note("nothing to change")
     elif dry_run:
         note("nothing was changed: this was a dry run")
 
 
-def difference(pattern: str, before: str | None, after: str | None) -> str:
-    """Return what becomes of the rules of a pattern: what goes has a - in front of it, what comes a +."""
-    lines = difflib.ndiff(section_lines(pattern, before), section_lines(pattern, after))
-    return "\n".join(line for line in lines if line[0] != "?")
+def difference(before: list[str], after: list[str]) -> str:
+    """Return what becomes of some lines of a file: what goes has a - in front of it, what comes a +."""
+    return "\n".join(line for line in difflib.ndiff(before, after) if line[0] != "?")
 
 
 def read(file: IO[str]) -> dict[str, str]:
@@ -223,7 +223,7 @@ def canonical(file: IO[str], first: int, lines: list[str]) -> str:
         raise wrong(file, first + max(error.line - 1, -1), error.why + HINT) from error
 
 
-def wrong(file: IO[str], number: int, why: str) -> Failure:
+def wrong(file: IO[Any], number: int, why: str) -> Failure:
     return Failure(f"{file.name}:{number}: {why}; nothing was changed", ExitCode.USAGE)
 
 
