@@ -74,7 +74,7 @@ class Tube(click.ParamType[str]):
             return []
         return [click.shell_completion.CompletionItem(name) for name in names if name.startswith(incomplete)]
 
-    def names(self, client: Client[bytes]) -> Iterable[str]:
+    def names(self, client: Client[Any]) -> Iterable[str]:
         """Return the names that there are."""
         return client.tubes()
 

@@ -23,6 +23,7 @@ from beanpole.errors import (
     JobTooBigError,
     NotFoundError,
     RulesError,
+    ScheduleError,
     TimedOutError,
 )
 
@@ -33,6 +34,7 @@ CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
     (ConnectionLostError, ExitCode.NO_SERVER),
     (ArgumentError, ExitCode.USAGE),
     (RulesError, ExitCode.USAGE),
+    (ScheduleError, ExitCode.USAGE),
 )
 
 SIGNAL_CODE = 128  # what a shell adds to the number of the signal that ended a command

@@ -31,6 +31,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "pause": ("tube_verbs", "Keep the jobs of a tube from being reserved."),
         "resume": ("tube_verbs", "End the pause of a tube."),
         "rules": ("rules", "Set rules for tubes: attempts, limits, expiry and so on."),
+        "schedule": ("schedule", "Set schedules: jobs that the server puts by itself, at certain times."),
         "move": ("tube_verbs", "Move the jobs of a tube into another."),
         "redrive": ("tube_verbs", "Move dead jobs back to where they died."),
         "clear": ("tube_verbs", "Delete the jobs of a tube."),
@@ -70,6 +71,9 @@ RENAMED = {"jobs": "list"}
 
 # The verbs that people look for under words that others use for them.
 MEANT = {
+    "at": "schedule",
+    "cron": "schedule",
+    "crontab": "schedule",
     "drain": "clear",
     "empty": "clear",
     "flush": "clear",
@@ -80,6 +84,7 @@ MEANT = {
     "purge": "clear",
     "retry": "kick",
     "run": "serve",
+    "schedules": "schedule",
     "start": "serve",
     "status": "stats",
     "touch": "hold",

@@ -11,6 +11,7 @@ from beanpole import limits
 from beanpole.quantities import DURATION_FORM, DURATIONS, MOMENT_FORM, SIZE_FORM, bytes_of, moment_of, seconds_of
 
 DURATION_NOTE = "DURATION is a number of seconds, or a time as in 10m, 1h30m, 500ms."
+TIME_NOTE = "TIME is as in 2026-03-29T02:30:00, local in the zone of the schedule, or with Z or +02:00 behind it."
 MS_NOTE = "DURATION of --{} is a number of milliseconds, or a time as in 50ms, 2s."
 SIZE_NOTE = "SIZE is a number of bytes, or as in 64KiB, 1M."
 
@@ -140,6 +141,7 @@ def notes_of(command: click.Command) -> str:
     notes = []
     if any(isinstance(each, Duration) and each.unit == "s" for each in kinds):
         notes.append(DURATION_NOTE)
+    notes += [TIME_NOTE] if any(isinstance(each, Time) for each in kinds) else []
     notes += [
         MS_NOTE.format(each.opts[-1].removeprefix("--"))
         for each in command.params
