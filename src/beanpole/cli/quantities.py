@@ -11,7 +11,10 @@ from beanpole import limits
 from beanpole.quantities import DURATION_FORM, DURATIONS, MOMENT_FORM, SIZE_FORM, bytes_of, moment_of, seconds_of
 
 DURATION_NOTE = "DURATION is a number of seconds, or a time as in 10m, 1h30m, 500ms."
-TIME_NOTE = "TIME is as in 2026-03-29T02:30:00, local in the zone of the schedule, or with Z or +02:00 behind it."
+TIME_NOTE = (
+    "TIME is as in 2026-03-29T02:30:00, local in the zone of the schedule, or with Z or +02:00 behind it; a date alone"
+    " is its first moment."
+)
 MS_NOTE = "DURATION of --{} is a number of milliseconds, or a time as in 50ms, 2s."
 SIZE_NOTE = "SIZE is a number of bytes, or as in 64KiB, 1M."
 
@@ -85,15 +88,16 @@ class Moment(click.ParamType[float]):
 
 
 class Time(click.ParamType[str]):
-    """A time of RFC 3339; one without an offset is local, and whose local time counts is not known here."""
+    """A time of RFC 3339, or a date; without an offset it is local, and whose local time counts is not known here."""
 
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from beanpole.schedules.document import read_time
+        from beanpole.schedules.document import DATE, read_time
 
+        text = f"{value}T00:00:00" if DATE.fullmatch(str(value)) else str(value)
         try:
-            return read_time([str(value).encode()])
+            return read_time([text.encode()])
         except ValueError as error:
             self.fail(f"{value!r} is no time: {error}", param, ctx)
 

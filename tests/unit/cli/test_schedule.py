@@ -45,7 +45,7 @@ def test_next_times_are_in_utc_and_by_the_clock_of_the_zone(capsys: pytest.Captu
         "2026-01-01T00:00:00.500Z\tThu 2026-01-01 00:00:00 UTC",
         "2026-01-01T01:30:00.500Z\tThu 2026-01-01 01:30:00 UTC",
     ]
-    given = ("--cron", "@daily", "--except", "2026-12-25", "--except", "2026-12-26", "--from", "2026-12-25T00:00:00")
+    given = ("--cron", "@daily", "--except", "2026-12-25", "--except", "2026-12-26", "--from", "2026-12-25")
     assert lines_of(capsys, "next", *given, "-n", 1)[1:] == ["2026-12-27T00:00:00Z\tSun 2026-12-27 00:00:00 UTC"]
 
 
