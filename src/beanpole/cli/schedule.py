@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 FIRES_MAX = 10_000
 """Times that are made up for at a time: more is likely a mistake."""
 
-COLUMNS = ("name", "state", "next", "local", "times", "tube", "fires", "skips", "misses", "blocked")
-"""What `list` shows."""
+COLUMNS = ("name", "state", "next", "local", "times", "fires", "skips", "misses")
+"""What `list` shows: as much as fits a terminal."""
 
 FORWARD = " (the clock goes forward)"
 """Behind a time by the clock that is another than the schedule names."""
@@ -393,18 +393,16 @@ def list_(server: Server, out: Output, sort: str) -> None:
 def row_of(found: "Schedule") -> dict[str, object]:
     header = header_of(found.document)
     after = found.next if found.state == "active" else None  # of one that is paused it is as it was then
-    times = next((f"{name} {header[name]}" for name in WHEN if name in header), "")
+    times = next((f"{name} {header[name]}" for name in WHEN if name in header), "").removeprefix("cron ")
     return {
         "name": found.name,
-        "state": found.state,
+        "state": f"blocked: {found.blocked}" if found.blocked else found.state,
         "next": utc(after) or "",
-        "local": clock(after, header.get("zone", "UTC")) if after else "",
+        "local": clock(after, header.get("zone", "UTC"), "%a %H:%M %Z") if after else "",
         "times": times,
-        "tube": header.get("tube", "default"),
         "fires": found.fires,
         "skips": found.skips,
         "misses": found.misses,
-        "blocked": found.blocked or "",
     }
 
 

@@ -64,10 +64,10 @@ def utc(at: datetime | None) -> str | None:
     return at.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00").removesuffix(".000") + "Z"
 
 
-def clock(at: datetime, zone_name: str) -> str:
+def clock(at: datetime, zone_name: str, form: str = "%a %Y-%m-%d %H:%M:%S %Z") -> str:
     """Return what a clock in a zone shows at a time; empty: there is no such zone here."""
     try:
-        return f"{at.astimezone(zone(zone_name)):%a %Y-%m-%d %H:%M:%S %Z}"
+        return at.astimezone(zone(zone_name)).strftime(form)
     except ZoneError:
         return ""
 
