@@ -1,7 +1,7 @@
 """The addresses of the screens, for tests that look at each."""
 
 from beanpole.console.screens.table import SCREENS
-from tests.browser.world import BURIED, READY, World
+from tests.browser.world import BURIED, READY, SCHEDULE, World
 
 RUN = "/actions/{id:int}"
 PATHS = tuple(screen.path for screen in SCREENS)
@@ -13,7 +13,11 @@ def address_of(path: str, world: World) -> str:
         return f"/jobs?tube={BURIED}&state=buried"  # with reasons, and few: axe looks at each row
     if path == RUN:
         return acted(world)
-    return path.replace("{tube:path}", READY).replace("{id}", str(world.ids[BURIED][-1]))
+    return (
+        path.replace("{tube:path}", READY)
+        .replace("{schedule:path}", SCHEDULE)
+        .replace("{id}", str(world.ids[BURIED][-1]))
+    )
 
 
 def acted(world: World) -> str:

@@ -82,7 +82,7 @@ def test_what_is_typed_comes_back_as_text(chromium: Browser, bad_world: World) -
     text = quote(" ".join(hostile.MARKUP))
     with tab_of(chromium, bad_world.url, TOKEN) as tab:
         tab.allowed.append("status of 40[04] ")
-        for path in ("/tubes", "/jobs", "/failures", "/sessions", "/rules", "/busy", "/put", "/login"):
+        for path in ("/tubes", "/jobs", "/failures", "/sessions", "/rules", "/schedules", "/busy", "/put", "/login"):
             for query in (f"tube={text}", f"text={text}&error={text}&to={text}"):
                 tab.page.goto(f"{bad_world.url}{path}?{query}")
                 check_markup(tab.page)

@@ -15,6 +15,7 @@ READY, DELAYED, BURIED, DEAD, HELD = "emails", "reports", "payments", "payments-
 """The tubes of `fill` that have jobs in one state each; the dead are ready in a tube of their own."""
 
 PAUSED = "newsletter"
+SCHEDULE = "nightly-report"
 READY_COUNT = 120  # more than a page of jobs has
 
 
@@ -68,6 +69,9 @@ def fill(process: Process, clients: ExitStack) -> dict[str, list[int]]:
     ids[HELD] = [client.put(b"image %d" % number, tube=HELD, ttr=3_600) for number in range(4)]
     client.put(b"dear reader", tube=PAUSED)
     client.pause_tube(PAUSED, 86_400)
+    client.set_schedule(SCHEDULE, b'{"kind": "nightly"}', cron="30 2 * * *", zone="Europe/Berlin", tube=DELAYED)
+    client.set_schedule("newsletter", b"dear reader", cron="0 9 * * MON#1", tube=PAUSED)
+    client.pause_schedule("newsletter")
     ids[BURIED] = fail(process, clients)
     for number in range(2):
         worker = clients.enter_context(client_of(process, f"worker{number}:815 thumbnails"))
@@ -98,6 +102,8 @@ def fill_with_hostile(process: Process, clients: ExitStack) -> None:
     for tube in hostile.TUBES:
         for body in hostile.BODIES:
             client.put(body, tube=tube)
+    for name, body in zip(hostile.TUBES, hostile.BODIES, strict=False):
+        client.set_schedule(name, body, cron="0 0 29 2 *", key=hostile.KEYS[0], zone="Europe/Berlin")
     for key in hostile.KEYS:
         client.put(key.encode(), tube="keys", key=key)
     client.watch("failing")

@@ -1,4 +1,4 @@
-"""The table of operations: what people do to jobs, tubes and rules, and what can be given with it.
+"""The table of operations: what people do to jobs, tubes, rules and schedules, and what can be given with it.
 
 The options of the command line, the forms and the API of the console, and its dry run are made of these rows. What is
 added here is everywhere; what a row does to jobs is a plan in :mod:`~beanpole.operations.jobs`.
@@ -10,6 +10,7 @@ from typing import Any
 
 from beanpole.client import limits
 from beanpole.client.extensions import RESTING
+from beanpole.errors import NotFoundError
 from beanpole.operations import jobs
 
 
@@ -69,7 +70,7 @@ class Operation:
     """What a job is then."""
 
     about: str
-    """jobs, tube or pattern."""
+    """jobs, tube, pattern or schedule."""
 
     options: tuple[Option, ...] = ()
     states: tuple[str, ...] = RESTING
@@ -82,7 +83,7 @@ class Operation:
     """Does it to some jobs."""
 
     once: Callable[[Any, str, Mapping[str, Any]], Any] | None = None
-    """Does it to a tube or a pattern with a client; None: it is done to jobs, in pieces."""
+    """Does it to a tube, a pattern or a schedule with a client; None: it is done to jobs, in pieces."""
 
     is_heavy: bool = False
     """Whether bodies go over the connection: then fewer jobs are a piece."""
@@ -102,9 +103,9 @@ class Operation:
         wanted = [*self.needs, *(each.need for each in self.options if each.need and given.get(each.name) is not None)]
         if self.name == "put" and (given.get("delay") or 0) % 1:
             wanted.append("put-job")
-        if self.name == "set-rules":
-            lines = str(given.get("rules") or "").splitlines()
-            wanted += [f"rule.{line.partition(':')[0].strip()}" for line in lines if ":" in line]
+        for name, kind in (("rules", "rule"), ("lines", "schedule")):
+            lines = str(given.get(name) or "").splitlines()
+            wanted += [f"{kind}.{line.partition(':')[0].strip()}" for line in lines if ":" in line]
         return next((each for each in wanted if each not in features), "")
 
 
@@ -214,6 +215,39 @@ def put_job(client: Any, tube: str, given: Mapping[str, Any]) -> Any:  # noqa: A
     return client.put(given["body"], tube=tube, **options)
 
 
+LINES = Option(
+    "lines",
+    "rules",
+    label="Lines",
+    hint="exactly one of cron, every and at",
+    about="Lines of a schedule, `cron: 30 2 * * *` for example.",
+    is_wanted=True,
+)
+
+
+def document_of(lines: str, body: bytes) -> bytes:
+    """Return a schedule as text. Its lines may have empty ones between them."""
+    kept = [line for line in lines.split("\n") if line.strip()]
+    return "".join(f"{line}\n" for line in kept).encode("utf-8", "surrogateescape") + b"\n" + body
+
+
+async def set_schedule(client: Any, name: str, given: Mapping[str, Any]) -> None:  # noqa: ANN401 - an AsyncClient
+    """Set a schedule. Without a body it keeps the one that it has."""
+    body = given.get("body")
+    if body is None:
+        body = await body_of(client, name)
+    await client.set_schedule_text(name, document_of(given["lines"], body))
+
+
+async def body_of(client: Any, name: str) -> bytes:  # noqa: ANN401 - an AsyncClient
+    """Return the body of a schedule's jobs; empty: there is no such schedule."""
+    try:
+        document: bytes = (await client.schedule(name)).document
+    except NotFoundError:
+        return b""
+    return document.partition(b"\n\n")[2]
+
+
 # --- Operations -------------------------------------------------------------------------------------------------------
 
 # By name.
@@ -280,6 +314,55 @@ OPERATIONS: Mapping[str, Operation] = {
             "pattern",
             needs=("drop-rules",),
             once=lambda client, pattern, _: client.drop_rules(pattern),
+            is_danger=True,
+        ),
+        Operation(
+            "set-schedule",
+            "Set schedule",
+            "set",
+            "schedule",
+            (LINES, BODY.but(hint="of its jobs")),
+            needs=("set-schedule",),
+            once=set_schedule,
+        ),
+        Operation(
+            "fire-schedule",
+            "Fire now",
+            "fired",
+            "schedule",
+            (
+                Option(
+                    "at",
+                    "seconds",
+                    about="Of `fire-schedule`: Unix seconds, for when the job is told that it was scheduled.",
+                ),
+            ),
+            needs=("fire-schedule",),
+            once=lambda client, name, given: client.fire_schedule(name, given.get("at")),
+        ),
+        Operation(
+            "pause-schedule",
+            "Pause",
+            "paused",
+            "schedule",
+            needs=("pause-schedule",),
+            once=lambda client, name, _: client.pause_schedule(name),
+        ),
+        Operation(
+            "resume-schedule",
+            "Resume",
+            "resumed",
+            "schedule",
+            needs=("pause-schedule",),
+            once=lambda client, name, _: client.resume_schedule(name),
+        ),
+        Operation(
+            "drop-schedule",
+            "Drop",
+            "dropped",
+            "schedule",
+            needs=("drop-schedule",),
+            once=lambda client, name, _: client.drop_schedule(name),
             is_danger=True,
         ),
         Operation("release", "Release", "released", "jobs", (KEPT_PRIORITY, DELAY), act=jobs.release, is_shown=False),

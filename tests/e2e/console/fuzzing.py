@@ -20,6 +20,7 @@ THERE = """
 "path.tube" = "a/b"
 "path.id" = 1
 "path.run" = 1
+"path.schedule" = "nightly"
 """
 """What makes it ask for what is there: it can't guess names of tubes."""
 
@@ -29,6 +30,7 @@ def world() -> Iterator[Console]:
     """A console that may change things, of a server with jobs in each state, with rules and a failure."""
     with beanpole_server() as server, Client(f"{HOST}:{server.port}") as client:
         client.set_rules("a*", {"attempts": 1})
+        client.set_schedule("nightly", "x", cron="30 2 * * *", zone="Europe/Berlin")
         for tube in ("a/b", "a"):
             client.put_many(["x"] * 5, tube=tube)
             client.put("later", tube=tube, delay=3600, key="k")

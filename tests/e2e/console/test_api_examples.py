@@ -45,6 +45,7 @@ def test_each_command_works() -> None:
     ):
         client.put("hello")
         client.set_rules("default", {"attempts": 5})
+        client.set_schedule("nightly", "hello", cron="30 2 * * *")
         found = commands(served, TOKEN)
         assert len(found) >= len(OPERATIONS)
         for line in found:

@@ -17,7 +17,7 @@ FLAGS = pytest.mark.parametrize("flags", [(), ("--http-hide-bodies",)])
 
 PAGES = (
     *("/", "/tubes", "/tubes/a", "/tubes/b", "/failures", "/busy", "/sessions", "/rules", "/servers", "/actions"),
-    "/put",
+    *("/put", "/schedules", "/schedules/s", "/schedules.jsonl", "/api/v1/servers/one/schedules/s"),
     *("/jobs?tube=a", "/jobs?tube=a&state=buried", "/jobs?tube=a&state=reserved", "/jobs?tube=a&state=delayed"),
     *(
         f"/jobs/{id}{end}"
@@ -42,6 +42,7 @@ def server() -> Iterator[Server]:
         client.set_rules("a", {"attempts": 1, "dead": "b"})
         for _ in range(3):
             client.put(BODY, tube="a")
+        client.set_schedule("s", BODY, cron="0 0 29 2 *")
         client.put(BODY, tube="a", delay=3_600)
         client.watch("a")
         client.fail_job(client.reserve(timeout=0), "a reason")
@@ -71,7 +72,7 @@ def test_a_body_is_shown_or_not(flags: tuple[str, ...], server: Server) -> None:
             assert not showing
         else:
             assert {"/jobs?tube=a", "/jobs/1/body", "/jobs/2?as=hex", "/jobs.jsonl?tube=a"} <= showing
-            assert "/api/v1/servers/one/jobs/3" in showing
+            assert {"/api/v1/servers/one/jobs/3", "/schedules/s", "/schedules.jsonl"} <= showing
 
 
 def squeezed(text: bytes) -> bytes:

@@ -150,7 +150,9 @@ def test_a_thousand_tubes_cost_little_and_the_others_are_added_up() -> None:
     assert len(plain) < 2_000_000
     assert len(packed) < 200_000
     assert gzip.decompress(packed)[:100] == plain[:100]
-    assert found["process_resident_memory_bytes", frozenset()] < 80_000_000
+    assert (
+        found["process_resident_memory_bytes", frozenset()] < 85_000_000
+    )  # of which half is what the fork server has imported
 
 
 def test_patterns_choose_the_tubes_that_are_named() -> None:

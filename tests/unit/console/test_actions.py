@@ -9,6 +9,7 @@ from beanpole.console.actions.action import (
     Given,
     Group,
     Ids,
+    Named,
     Pattern,
     RefusedError,
     Tube,
@@ -43,6 +44,14 @@ READ: list[tuple[dict[str, list[str]], Action]] = [
     (
         {"verb": ["set-rules"], "pattern": ["a*"], "rules": ["attempts: 1\r\n"]},
         Action("set-rules", "here", Pattern("a*"), Given(rules="attempts: 1\n")),
+    ),
+    (
+        {"verb": ["set-schedule"], "schedule": ["a"], "lines": ["every: 5\r\ntube: b"], "body": ["x\r\ny"]},
+        Action("set-schedule", "here", Named("a"), Given(lines="every: 5\ntube: b", body=b"x\ny")),
+    ),
+    (
+        {"verb": ["set-schedule"], "schedule": ["a"], "lines": ["every: 5"]},
+        Action("set-schedule", "here", Named("a"), Given(lines="every: 5")),
     ),
 ]
 

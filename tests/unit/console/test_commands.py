@@ -9,7 +9,7 @@ import pytest
 
 from beanpole.cli.main import cli
 from beanpole.client import Address
-from beanpole.console.actions.action import Action, Filter, Given, Group, Ids, Pattern, Target, Tube
+from beanpole.console.actions.action import Action, Filter, Given, Group, Ids, Named, Pattern, Target, Tube
 from beanpole.console.actions.commands import ACTION_BODY_SHOWN_BYTES, command_line, url_of
 from beanpole.console.settings import Source
 from tests.unit.console.screens.made import MadeServer
@@ -67,6 +67,22 @@ LINES: list[tuple[str, Target, Given, str]] = [
     ),
     ("set-rules", Pattern("a"), Given(rules=""), f"beanpole rules set {URL} a < /dev/null"),
     ("drop-rules", Pattern("a"), Given(), f"beanpole rules drop {URL} a"),
+    ("fire-schedule", Named("a"), Given(at=5.5), f"beanpole schedule fire {URL} --at=1970-01-01T00:00:05.500Z a"),
+    ("pause-schedule", Named("a"), Given(), f"beanpole schedule pause {URL} a"),
+    ("resume-schedule", Named("a"), Given(), f"beanpole schedule resume {URL} a"),
+    ("drop-schedule", Named("a"), Given(), f"beanpole schedule drop {URL} a"),
+    (
+        "set-schedule",
+        Named("a"),
+        Given(lines="cron: 0 3 * * *\nexcept: 2026-12-25 2026-12-26\npri: 7\n", body=b"-x"),
+        f"beanpole schedule set {URL} '--cron=0 3 * * *' --except=2026-12-25 --except=2026-12-26 --pri=7 -- a -x",
+    ),
+    (
+        "set-schedule",
+        Named("a"),
+        Given(lines="every: 600", body=b"\xff"),
+        f"printf '\\377' | beanpole schedule set {URL} --every=600 -- a -",
+    ),
 ]
 
 
@@ -101,10 +117,16 @@ def test_a_server_that_knows_less_has_other_commands_or_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verb", "about"), [("delete", Filter("a", "ready")), ("redrive", JOB), ("delete", Group("a", "Error: a needle"))]
+    ("verb", "about"),
+    [
+        ("delete", Filter("a", "ready")),
+        ("redrive", JOB),
+        ("delete", Group("a", "Error: a needle")),
+        ("set-schedule", Named("a")),
+    ],
 )
 def test_what_is_not_one_command_has_none(verb: str, about: Target) -> None:
-    assert not line_of(verb, about, Given())
+    assert not line_of(verb, about, Given(lines="every: 600") if verb == "set-schedule" else Given())
 
 
 @pytest.mark.parametrize(

@@ -80,9 +80,24 @@ class Pattern:
         return self.text
 
 
-Target = Ids | Filter | Group | Tube | Pattern
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A schedule, by its name."""
 
-TARGETS: dict[str, tuple[type[Target], ...]] = {"jobs": (Ids, Filter, Group), "tube": (Tube,), "pattern": (Pattern,)}
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Target = Ids | Filter | Group | Tube | Pattern | Named
+
+TARGETS: dict[str, tuple[type[Target], ...]] = {
+    "jobs": (Ids, Filter, Group),
+    "tube": (Tube,),
+    "pattern": (Pattern,),
+    "schedule": (Named,),
+}
 """By what the table says that an operation is about."""
 
 VERBS: dict[str, Operation] = {name: each for name, each in OPERATIONS.items() if each.is_shown}
@@ -180,6 +195,8 @@ def target_of(verb: Operation, fields: Fields) -> Target:
         return Pattern(pattern_of(only_value(fields, "pattern")))
     if verb.about == "tube":
         return Tube(tube_of(only_value(fields, "tube"), "tube"))
+    if verb.about == "schedule":
+        return Named(tube_of(only_value(fields, "schedule"), "schedule"))  # they are named alike
     scope = only_value(fields, "scope")
     if scope == "chosen" and not fields.get("id"):
         raise RefusedError("no job was chosen")
@@ -302,8 +319,8 @@ def fields_of(action: Action, highest: int | None = None) -> list[tuple[str, str
             found += [("tube", tube), ("error", error)]
         case Tube(name=name):
             found += [("tube", name), *(("state", state) for state in action.given.get("states", ()))]
-        case Pattern(text=text):
-            found.append(("pattern", text))
+        case Pattern(text=name) | Named(name=name):
+            found.append((VERBS[action.verb].about, name))
     for name, value in action.given.items():
         if name == "body":
             found += [("body", value.decode("utf-8", "surrogateescape")), ("with_body", "1")]

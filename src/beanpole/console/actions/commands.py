@@ -5,12 +5,14 @@ What acts on the jobs of a filter, or of a group of failures, has none: it leave
 
 import shlex
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from beanpole.client.address import SCHEME
-from beanpole.console.actions.action import VERBS, Action, Ids, Pattern, Tube
+from beanpole.console.actions.action import VERBS, Action, Ids, Named, Pattern, Tube
 from beanpole.console.servers import Server
 from beanpole.console.settings import Source
 from beanpole.operations.jobs import MOVES
+from beanpole.operations.schedules import utc
 
 ACTION_BODY_SHOWN_BYTES = 4_096  # bytes of a body that stand in a command line: nobody copies more
 
@@ -25,6 +27,8 @@ def command_line(server: Server, features: frozenset[str], action: Action) -> st
             return of_tube(action, url, name)
         case Pattern(text=text):
             return of_pattern(action, url, text)
+        case Named(name=name):
+            return of_schedule(action, url, name)
     return ""
 
 
@@ -113,3 +117,22 @@ def of_pattern(action: Action, url: Sequence[str], pattern: str) -> str:
         return words("beanpole", "rules", "drop", *url, pattern)
     lines = [line.strip() for line in action.given.get("rules", "").splitlines() if line.strip()]
     return words("beanpole", "rules", "set", *url, pattern, *lines) + ("" if lines else " < /dev/null")
+
+
+def of_schedule(action: Action, url: Sequence[str], name: str) -> str:
+    """The line about a schedule; empty: it is to be set and keeps a body that the line would have to say."""
+    verb, given = action.verb.removesuffix("-schedule"), action.given
+    if verb != "set":
+        at = [f"--at={utc(datetime.fromtimestamp(given['at'], UTC))}"] if "at" in given else []
+        return words("beanpole", "schedule", verb, *url, *at, name)
+    if "body" not in given:
+        return ""
+    lines = [line.partition(":") for line in given["lines"].split("\n") if line.strip()]
+    options = [
+        f"--{key.strip()}={each}"
+        for key, _, value in lines
+        for each in (value.split() if key.strip() == "except" else [value.strip()])
+    ]
+    body = given["body"]
+    before = "" if plain(body) or not body else f"{printed(body)} | "
+    return before + words("beanpole", "schedule", "set", *url, *options, "--", name, "-" if before else body.decode())

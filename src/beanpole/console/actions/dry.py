@@ -21,6 +21,7 @@ from beanpole.console.actions.action import (
     Filter,
     Group,
     Ids,
+    Named,
     OfAction,
     Pattern,
     RefusedError,
@@ -28,12 +29,15 @@ from beanpole.console.actions.action import (
 )
 from beanpole.console.reading.failures import pages_of_group
 from beanpole.console.reading.jobs import JobFilter, highest_id, knows_lists, pages
+from beanpole.console.reading.schedules import Times, times_of
 from beanpole.console.servers import Console, Purpose, Server
-from beanpole.errors import NotFoundError, RulesError
+from beanpole.errors import NotFoundError, RulesError, ScheduleError
 from beanpole.operations.jobs import is_dead, known
 from beanpole.operations.plan import run_async
-from beanpole.operations.table import Operation
+from beanpole.operations.table import Operation, document_of
 from beanpole.protocol.rules import parse
+from beanpole.schedules.document import check as check_schedule
+from beanpole.schedules.document import parse as parse_schedule
 
 # --- Jobs -------------------------------------------------------------------------------------------------------------
 
@@ -91,12 +95,13 @@ class DryRun(OfAction):
     """What an action would do."""
 
     action: Action
-    count: int = 1  # jobs; of what is about a tube or a pattern 1
+    count: int = 1  # jobs; of what is about a tube, a pattern or a schedule 1
     is_exact: bool = True  # else there may be more, behind `highest`: they are left alone
     sample: tuple[JobInfo, ...] = ()
     highest: int | None = None  # the highest id that a run acts on; None: it acts on certain jobs, or on none
     notes: tuple[str, ...] = ()  # what one should know, in sentences
-    diff: tuple[str, ...] = ()  # what becomes of rules, as lines with - and + in front
+    diff: tuple[str, ...] = ()  # what becomes of rules, or of a schedule's lines, as lines with - and + in front
+    times: Times | None = None  # when a schedule fires then
     command_line: str = ""
     server_id: str = ""
     """The `id` of the server: one that has started again has another, and other jobs may have the same ids."""
@@ -174,6 +179,8 @@ async def dry_run(console: Console, action: Action) -> DryRun:
             made = await of_tube(client, action, name)
         case Pattern(text=pattern):
             made = await of_rules(client, action, pattern)
+        case Named(name=name):
+            made = await of_schedule(client, action, name, console.clock.unix_s())
         case _:
             made = await of_jobs(console, server, client, action)
     line = commands.command_line(server, await client.features(), action)
@@ -220,9 +227,36 @@ async def of_rules(client: "AsyncClient[bytes]", action: Action, pattern: str) -
         wanted = parse(wanted.encode()).text.decode()
     except RulesError as error:
         raise RefusedError(str(error)) from None
-    before, after = (there or "").splitlines(), wanted.splitlines()
-    diff = tuple(line for line in difflib.ndiff(before, after) if line[0] != "?")
-    return DryRun(action, diff=diff)
+    return DryRun(action, diff=difference(there or "", wanted))
+
+
+def difference(before: str, after: str) -> tuple[str, ...]:
+    return tuple(line for line in difflib.ndiff(before.splitlines(), after.splitlines()) if line[0] != "?")
+
+
+async def of_schedule(client: "AsyncClient[bytes]", action: Action, name: str, now_s: float) -> DryRun:
+    """Of what is done to a schedule. Raises RefusedError: there is none, or a line of what is to be set is wrong."""
+    try:
+        there = (await client.schedule(name)).document
+    except NotFoundError:
+        if action.verb != "set-schedule":
+            raise RefusedError(f"there is no schedule {name}") from None
+        there = b""
+    if action.verb != "set-schedule":
+        return DryRun(action)
+    header, _, body = there.partition(b"\n\n")
+    try:
+        wanted = parse_schedule(document_of(action.given["lines"], action.given.get("body", body)))
+    except ScheduleError as error:
+        raise RefusedError(str(error)) from None
+    notes = [] if wanted.body == body or not there else ["the body of its jobs becomes another"]
+    notes += [] if wanted.body else ["the body of its jobs is empty"]
+    try:
+        check_schedule(wanted)
+    except ScheduleError as error:  # the server may have another opinion, if it has other zones
+        notes.append(str(error))
+    diff = difference(f"{header.decode(errors='replace')}\n" if header else "", wanted.header.decode(errors="replace"))
+    return DryRun(action, notes=tuple(notes), diff=diff, times=times_of(wanted, now_s))
 
 
 async def of_jobs(console: Console, server: Server, client: "AsyncClient[bytes]", action: Action) -> DryRun:

@@ -17,6 +17,7 @@ from beanpole.console.actions.action import (
     Given,
     Group,
     Ids,
+    Named,
     OfAction,
     Pattern,
     RefusedError,
@@ -53,7 +54,7 @@ class Run(OfAction):
     gone: int = 0  # they were not there any more
     refused: Counter[str] = field(default_factory=Counter)  # by reason
     unknown: int = 0  # they were sent, and the connection broke before the answer came
-    ids: list[int] = field(default_factory=list)  # of a put: the id of the job
+    ids: list[int] = field(default_factory=list)  # of a put, or a schedule that was fired: the id of the job
     ended: float | None = None  # Unix seconds; None: it goes on
     stopped_by: str = ""  # who has stopped it; empty: nobody
     failed: str = ""  # why it could not go on
@@ -122,6 +123,10 @@ async def undo_of(client: AsyncClient[bytes], action: Action) -> Action | None:
     """What undoes an action that has not been done yet: a pause, or one job that is buried or kicked; None: nothing."""
     try:
         match action:
+            case Action("pause-schedule" | "resume-schedule", target=Named(name=name)):
+                is_paused = (await client.schedule(name)).state == "paused"
+                if is_paused == (action.verb == "resume-schedule"):
+                    return Action("pause-schedule" if is_paused else "resume-schedule", action.server, action.target)
             case Action("pause" | "resume", target=Tube(name=name)):
                 left_s = (await client.stats_tube(name)).pause_time_left
                 return paused(action, left_s)
@@ -282,9 +287,9 @@ async def go(console: Console, server: Server, verb: Operation, run: Run) -> Non
 
 
 async def at_once(client: "AsyncClient[bytes]", verb: Operation, run: Run) -> None:
-    """Does what is about a tube or a pattern. Raises ConnectionLostError."""
+    """Does what is about a tube, a pattern or a schedule. Raises ConnectionLostError."""
     assert verb.once is not None, "it is done at once"
-    assert isinstance(run.action.target, Tube | Pattern), "the verb takes nothing else"
+    assert isinstance(run.action.target, Tube | Pattern | Named), "the verb takes nothing else"
     try:
         made = await verb.once(client, str(run.action.target), run.action.given)
     except NotFoundError as error:
@@ -293,7 +298,7 @@ async def at_once(client: "AsyncClient[bytes]", verb: Operation, run: Run) -> No
         run.add(verb.name, [Outcome(0, error)])
     else:
         run.add(verb.name, [Outcome(0)])
-        run.ids += [made] if verb.name == "put" else []
+        run.ids += [made] if verb.name in {"put", "fire-schedule"} else []
 
 
 async def all_pieces(server: Server, client: "AsyncClient[bytes]", verb: Operation, run: Run) -> None:

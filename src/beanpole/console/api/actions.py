@@ -17,12 +17,13 @@ from beanpole.console.actions.action import (
     Given,
     Group,
     Ids,
+    Named,
     Pattern,
     RefusedError,
     Target,
     Tube,
 )
-from beanpole.console.api.operations import Asked, JobId, ServerName, TubeName
+from beanpole.console.api.operations import Asked, JobId, ScheduleName, ServerName, TubeName
 from beanpole.console.fields import Number, Query
 from beanpole.console.reading.jobs import State
 from beanpole.limits import MOMENT_S_MAX, PRI_MAX
@@ -62,6 +63,7 @@ class Wanted(Query, frozen=True):
     pattern: Annotated[
         str | None, Meta(description="What rules are for: a tube, the beginning of names and *, or *.")
     ] = None
+    schedule: Annotated[ScheduleName | None, Meta(description="A schedule.")] = None
     highest: Annotated[Number | None, Meta(description="`highest` of the dry run, if it had one.")] = None
     typed: Annotated[Number | None, Meta(description="`count` of the dry run, if it asks for that: `typed`.")] = None
     body_base64: Annotated[Base64 | None, Meta(description="A body that is no text.")] = None
@@ -121,7 +123,7 @@ class DryRun(Struct, frozen=True):
     verb: str
     server: str
     target: Annotated[str, Meta(description="What it is about, in words.")]
-    count: Annotated[int, Meta(description="How many jobs; of what is about a tube or a pattern 1.")]
+    count: Annotated[int, Meta(description="How many jobs; of what is about a tube, a pattern or a schedule 1.")]
     is_exact: Annotated[bool, Meta(description="Else there may be more, behind `highest`: they are left alone.")]
     sample: list[SampleJob]
     highest: Annotated[
@@ -148,7 +150,7 @@ class Run(Struct, frozen=True):
     gone: Annotated[int, Meta(description="Jobs that were not there any more.")]
     refused: Annotated[Mapping[str, int], Meta(description="How many the server refused, by reason.")]
     unknown: Annotated[int, Meta(description="Jobs of which nobody knows whether they are done: the connection broke.")]
-    ids: Annotated[list[int], Meta(description="Of a put: the id of the job.")]
+    ids: Annotated[list[int], Meta(description="Of a put, or of a schedule that was fired: the id of the job.")]
     began: Annotated[float, Meta(description="In Unix seconds.")]
     ended: Annotated[float | None, Meta(description="In Unix seconds; null: it goes on.")]
     stopped_by: str
@@ -175,13 +177,16 @@ TARGETS: Mapping[type[Target], frozenset[str]] = {
     Group: frozenset({"tube", "error"}),
     Tube: frozenset({"tube"}),
     Pattern: frozenset({"pattern"}),
+    Named: frozenset({"schedule"}),
 }
 """The fields that each target is made of."""
+
+TEXTS = ("tube", "state", "text", "error", "pattern", "schedule")  # those of them that are no list
 
 
 def action_of(body: ActionAsked) -> Action:
     sent = {name: value for name, value in asdict(body).items() if value is not None}
-    fields = {name: [str(sent[name])] for name in ("tube", "state", "text", "error", "pattern") if name in sent}
+    fields = {name: [str(sent[name])] for name in TEXTS if name in sent}
     target = action.target_of(VERBS[body.verb], fields | {"id": [str(each) for each in sent.get("ids", ())]})
     for name in frozenset().union(*TARGETS.values()) - TARGETS[type(target)]:
         if name in sent:
@@ -201,7 +206,7 @@ def bytes_of(sent: Mapping[str, Any]) -> bytes | None:
 
 
 async def act(asked: Asked, body: ActionAsked) -> ActionAnswer:
-    """Do something to jobs, tubes or rules, or say what would be done.
+    """Do something to jobs, tubes, rules or schedules, or say what would be done.
 
     What acts on a filter or on a group of failures needs a dry run first, and its `highest`. The answer comes when all
     is done, or after a second: then the action goes on.

@@ -24,15 +24,17 @@ ServerName = Annotated[
     Meta(min_length=1, max_length=limits.NAME_CHARS_MAX, description="The name of a server, as `/servers` lists it."),
 ]
 
-TubeName = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=TUBE_NAME_BYTES_MAX,
-        pattern=r"^[A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]*$",
-        description="The name of a tube; write %2F for / in a path.",
-    ),
-]
+NAME = r"^[A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]*$"
+
+
+def name_meta(what: str) -> Meta:
+    """What there is to say of a name: tubes and schedules are named alike."""
+    about = f"The name of a {what}; write %2F for / in a path."
+    return Meta(min_length=1, max_length=TUBE_NAME_BYTES_MAX, pattern=NAME, description=about)
+
+
+TubeName = Annotated[str, name_meta("tube")]
+ScheduleName = Annotated[str, name_meta("schedule")]
 
 JobId = Annotated[int, Meta(ge=1, le=ID_MAX, description="The id of a job.")]
 
@@ -44,6 +46,7 @@ class Places(Query, frozen=True):
 
     server: ServerName = ""
     tube: TubeName = ""
+    schedule: ScheduleName = ""
     id: JobId = 0
     run: RunId = 0
 

@@ -222,6 +222,9 @@ class Job(Struct, frozen=True):
     origin: Annotated[str | None, Meta(description="The tube in which it died.")]
     died: Annotated[float | None, Meta(description="When it died, in Unix seconds.")]
     size: Annotated[int | None, Meta(description="Bytes of its body.")]
+    schedule: Annotated[str | None, Meta(description="The schedule that has put it.")]
+    scheduled: Annotated[float | None, Meta(description="For which of its times, in Unix seconds.")]
+    fire: Annotated[int | None, Meta(description="How many of its times had become jobs with this one.")]
 
 
 class JobsPage(Struct, frozen=True):

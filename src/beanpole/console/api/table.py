@@ -5,7 +5,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from beanpole.console.answers import HEADERS
-from beanpole.console.api import actions, queries
+from beanpole.console.api import actions, queries, schedules
 from beanpole.console.api.document import document
 from beanpole.console.api.operations import Example, Operation
 from beanpole.console.api.routes import Api
@@ -30,6 +30,13 @@ ACTIONS = (
     Example("Let jobs of some tubes be tried five times. Without `dry_run` it is done.",
         body={"verb": "set-rules", "pattern": "mail-*", "rules": "attempts: 5\nbackoff: 10", "dry_run": True},
     ),
+    Example("Set a schedule. Without `dry_run` it is done.",
+        body={"verb": "set-schedule", "schedule": "nightly", "lines": "cron: 30 2 * * *\nzone: Europe/Berlin",
+            "body": "hello", "dry_run": True},
+    ),
+    Example("Put the job of a schedule now. Without `dry_run` it is done.",
+        body={"verb": "fire-schedule", "schedule": "nightly", "dry_run": True},
+    ),
 )  # fmt: skip
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -53,6 +60,8 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", f"{SERVER}/failures", queries.list_failures),
     Operation("GET", f"{SERVER}/busy", queries.list_busy),
     Operation("GET", f"{SERVER}/sessions", queries.list_sessions, (Example(query={"waiting": "true"}),)),
+    Operation("GET", f"{SERVER}/schedules", schedules.list_schedules, (Example(query={"order": "next"}),)),
+    Operation("GET", f"{SERVER}/schedules/{{schedule}}", schedules.get_schedule),
     Operation("GET", f"{SERVER}/rules", queries.list_rules),
     Operation("GET", f"{SERVER}/history", queries.get_history, (Example(query={"key": "ready", "span": "6h"}),)),
     Operation("POST", "/actions", actions.act, ACTIONS),

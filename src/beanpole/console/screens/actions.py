@@ -19,6 +19,7 @@ from beanpole.console.actions.action import (
     Filter,
     Group,
     Ids,
+    Named,
     Pattern,
     RefusedError,
     Target,
@@ -36,17 +37,31 @@ from beanpole.console.answers import HEADERS
 from beanpole.console.reading.bodies import preview
 from beanpole.console.reading.jobs import one_job
 from beanpole.console.screens import render
-from beanpole.console.screens.links import job_url, of_server, tube_url, url
+from beanpole.console.screens.links import job_url, named_url, of_server, tube_url, url
 from beanpole.console.screens.screen import Screen, View
 from beanpole.console.security.guard import form
-from beanpole.errors import NotFoundError
+from beanpole.console.servers import Server
+from beanpole.errors import ArgumentError, NotFoundError
 from beanpole.operations.table import Operation
 from beanpole.protocol.rules import RULES
+from beanpole.schedules.document import LINES
 
 # --- What a form asks for, verb by verb -------------------------------------------------------------------------------
 
 KNOWN_RULES = [(f"{name}: {rule.form}", rule.effect) for name, rule in RULES.items()]
 """The rules that there are, and what each does."""
+
+KNOWN = {
+    "set-rules": KNOWN_RULES,
+    "set-schedule": [(f"{name}: {row.form}", row.effect) for name, row in LINES.items()],
+}
+"""What can stand in the lines that a verb sets."""
+
+MAKES = frozenset({"put", *KNOWN})
+"""What makes something that need not be there: its form asks where."""
+
+EXAMPLE = "cron: 30 2 * * *\nzone: Europe/Berlin\ntube: default\n"
+"""The lines with which the form of a schedule that is not there begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +84,8 @@ def inputs_of(verb: Operation) -> Iterator[Input]:
     if verb.name == "set-rules":
         hint = "a name, the beginning of names with * behind it, or *"
         yield Input("pattern", "Tubes", "text", hint, is_wanted=True)
+    if verb.name == "set-schedule":
+        yield Input("schedule", "Name", "text", "as of a tube", is_wanted=True)
     for each in verb.options:
         if verb.name == "change" and each.kind == "body":
             yield Input("with_body", "Replace the body by this one", "tick")
@@ -95,7 +112,7 @@ FILLED = "filled"
 # --- What stands around an action -------------------------------------------------------------------------------------
 
 FIELDS = {"state": "states"}  # fields of forms that are called otherwise in `Given`
-ELSEWHERE = {"tube", "pattern", "rules", "with_body"}  # fields that the page shows in another way
+ELSEWHERE = {"tube", "pattern", "rules", "schedule", "lines", "with_body"}  # fields that the page shows in another way
 
 
 def given_with(action: Action) -> list[tuple[str, str]]:
@@ -134,8 +151,9 @@ def way_back(view: View, server: str, target: Target | None, tube: str = "") -> 
             return "To the failures", url(view, "/failures", server=kept, tube=target.tube)
         case Pattern():
             return "To the rules", url(view, "/rules", server=kept)
-        case Tube(name=name):
-            return "To the tube", tube_url(view, server, name)
+        case Tube(name=name) | Named(name=name):
+            kind = "tube" if isinstance(target, Tube) else "schedule"
+            return f"To the {kind}", named_url(view, server, kind, name)
     return ("To the tube", tube_url(view, server, tube)) if tube else ("To the tubes", url(view, "/tubes", server=kept))
 
 
@@ -198,7 +216,14 @@ def asking(view: View, fields: Fields, error: str = "", **more: Any) -> dict[str
     """What the form of a verb shows; `fields` are what is filled in already."""
     verb = VERBS[only_value(fields, "verb")]
     inputs = INPUTS.get(verb.name, ())
+    body_stays = verb.name == "set-schedule" and "lines" in fields and "body" not in fields
+    if body_stays:
+        inputs = tuple(each for each in inputs if each.name != "body")
     asked = {each.name for each in inputs} | {FILLED}
+    target, server = place_of(verb, fields), only_value(fields, "server")
+    back = way_back(view, server, target, only_value(fields, "tube"))
+    if verb.about == "schedule" and target is None:
+        back = "To the schedules", url(view, "/schedules", server=of_server(view, server))
     return {
         "verb": verb,
         "inputs": inputs,
@@ -206,9 +231,11 @@ def asking(view: View, fields: Fields, error: str = "", **more: Any) -> dict[str
         "kept": [(name, value) for name, values in fields.items() if name not in asked for value in values],
         "choices": [(name, name) for name in view.console.servers],
         "error": error,
-        "known_rules": KNOWN_RULES,
+        "known": KNOWN,
+        "makes": MAKES,
+        "body_stays": body_stays,
         "about": "",
-        "back": way_back(view, only_value(fields, "server"), place_of(verb, fields), only_value(fields, "tube")),
+        "back": back,
         **more,
     }
 
@@ -233,7 +260,9 @@ async def asked_for(view: View, fields: Fields) -> Response:
         pattern = only_value(fields, "pattern")
         if "list-rules" in await client.features():
             more["rules"] = [each.text for each in await client.list_rules() if each.pattern == pattern]
-    elif verb not in ("set-rules", "put"):
+    elif verb == "set-schedule":
+        more |= await of_schedule(server, only_value(fields, "schedule"))
+    elif verb not in MAKES:
         target = target_of(VERBS[verb], fields)
         about = str(target)
         if verb == "change" and isinstance(target, Ids) and len(target.ids) == 1:
@@ -253,6 +282,25 @@ async def of_job(view: View, server: str, id: int) -> dict[str, list[str]]:
         return {"body": [job.body.decode()]}
     except UnicodeDecodeError:
         return {}
+
+
+async def of_schedule(server: Server, name: str) -> dict[str, list[str]]:
+    """What the form of a schedule begins with: the body of its jobs only if a form brings it back as it is."""
+    try:
+        header, _, body = (await (await server.client()).schedule(name)).document.partition(b"\n\n")
+    except (NotFoundError, ArgumentError):
+        return {"lines": [EXAMPLE], "body": [""]}
+    try:
+        found = {"lines": [header.decode()]}
+    except UnicodeDecodeError:
+        raise RefusedError(f"the lines of {name} are no text: set it with `beanpole schedule set`") from None
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return found
+    if server.hide_bodies or "\r" in text or "\0" in text:
+        return found
+    return found | {"body": [text]}
 
 
 async def look(view: View) -> Response:

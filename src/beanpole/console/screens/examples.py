@@ -15,7 +15,12 @@ from beanpole.console.screens.screen import Screen, View
 
 HEADER = '"Authorization: Bearer $TOKEN"'
 
-PLACES = {"tube": "default", "id": "1", "run": "1"}  # what stands in paths for what there is: the tube is always there
+PLACES = {
+    "tube": "default",
+    "id": "1",
+    "run": "1",
+    "schedule": "nightly",
+}  # what stands in paths for what there is: the tube is always there
 
 
 Command = tuple[str, str]  # what it is for, and the line for a shell

@@ -8,12 +8,17 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
+from starlette.exceptions import HTTPException
+
+from beanpole.errors import ArgumentError
+from beanpole.protocol import wire
+
 if TYPE_CHECKING:
     from beanpole.console.screens.screen import View
 
 SECTIONS = {"put": "actions"}  # the screens that are reached from another one, by the first parts of their paths
-DOTS = {".", ".."}  # names of tubes that browsers take for folders, encoded or not
-NAMELESS = "-"  # the path of a tube whose name is in ``?tube=``: no tube's name begins with a hyphen
+DOTS = {".", ".."}  # names that browsers take for folders, encoded or not
+NAMELESS = "-"  # the path of what is named in ``?tube=`` or ``?schedule=``: no name begins with a hyphen
 ENDING = ".jsonl"  # what the address of a list as JSON lines ends with
 
 Parameter = str | int | float | Iterable[str] | None
@@ -55,9 +60,32 @@ def of_server(view: "View", server: str) -> str | None:
 
 
 def tube_url(view: "View", server: str, name: str, end: str = "") -> str:
+    return named_url(view, server, "tube", name, end)
+
+
+def schedule_url(view: "View", server: str, name: str) -> str:
+    return named_url(view, server, "schedule", name)
+
+
+def named_url(view: "View", server: str, kind: str, name: str, end: str = "") -> str:
     if name in DOTS:
-        return url(view, f"/tubes/{NAMELESS}{end}", server=of_server(view, server), tube=name)
-    return url(view, f"/tubes/{quote(name, safe='')}{end}", server=of_server(view, server))
+        return url(view, f"/{kind}s/{NAMELESS}{end}", server=of_server(view, server), **{kind: name})
+    return url(view, f"/{kind}s/{quote(name, safe='')}{end}", server=of_server(view, server))
+
+
+def name_in(view: "View", kind: str) -> str:
+    """The name of a tube or schedule in a path. Raises HTTPException: none can have it."""
+    name = str(view.request.path_params[kind])
+    return checked(view.query.get(kind, "") if name == NAMELESS else name)
+
+
+def checked(name: str) -> str:
+    """A name that tubes and schedules can have. Raises HTTPException: none can."""
+    try:
+        wire.tube_name(name)
+    except ArgumentError as error:
+        raise HTTPException(404, str(error)) from None
+    return name
 
 
 def job_url(view: "View", server: str, number: int, end: str = "") -> str:

@@ -91,6 +91,7 @@ def environment() -> Environment:
         "of_server": links.of_server,
         "tube_url": links.tube_url,
         "job_url": links.job_url,
+        "schedule_url": links.schedule_url,
         "read_only": READ_ONLY,
     }
     made.globals["ui"] = made.get_template("parts.html").module

@@ -6,22 +6,20 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from markupsafe import Markup
-from starlette.exceptions import HTTPException
 
 from beanpole.client import Explanation, StatsTube
 from beanpole.console.reading import failures, jobs, sessions, tubes
 from beanpole.console.reading.bodies import preview
 from beanpole.console.reading.tubes import tubes_of
 from beanpole.console.screens import charts, words
-from beanpole.console.screens.links import NAMELESS
+from beanpole.console.screens.links import name_in
 from beanpole.console.screens.screen import Screen, View, look, page_of
 from beanpole.console.servers import Seen, first_seen, see
 from beanpole.console.single_flight import AwayError
 from beanpole.console.streams import Pieces
-from beanpole.errors import ArgumentError, BeanpoleError, NotFoundError, UnsupportedError
+from beanpole.errors import BeanpoleError, NotFoundError, UnsupportedError
 from beanpole.observe.growth import UNKNOWN, Rates
 from beanpole.observe.sampling import OLDEST
-from beanpole.protocol import wire
 
 TUBES_PER_PAGE = 100  # rows of a page
 NOT_KNOWN = "\u2013"  # a dash, for what is not known
@@ -267,18 +265,6 @@ class Next:
     missing: str = ""
 
 
-def name_of(view: View) -> str:
-    """The name of the tube. Raises HTTPException: no tube can have it."""
-    name = str(view.request.path_params["tube"])
-    if name == NAMELESS:
-        name = view.query.get("tube", "")
-    try:
-        wire.tube_name(name)
-    except ArgumentError as error:
-        raise HTTPException(404, str(error)) from None
-    return name
-
-
 async def known(answer: Awaitable[T], otherwise: T) -> T:
     """What a server answers; where it can't, something else."""
     try:
@@ -313,7 +299,7 @@ async def explained(seen: Seen, name: str) -> tuple[Explanation | None, str]:
 
 
 async def show_tube(view: View) -> dict[str, Any]:
-    name = name_of(view)
+    name = name_in(view, "tube")
     seen, span = await see(view.server), charts.span_of(view)
     row = next((row for row in await rows_of([seen]) if row.tube.name == name), None)
     is_there = row is not None
