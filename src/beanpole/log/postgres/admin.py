@@ -1,6 +1,7 @@
 """What an operator does with a cluster: make it, and look at it."""
 
 import asyncio
+import contextlib
 import secrets
 from dataclasses import dataclass
 from typing import Any
@@ -231,11 +232,12 @@ async def last_epoch(store: PostgresStore, segments: list[int]) -> Leader | None
         rows = await store.select(segment, "kind in (%s, %s) order by row desc limit 1", [RowKind.EPOCH, RowKind.HEAD])
         if rows and rows[0].is_sound:
             note, records = rows[0].unpack()
+            # The segment in which it began may be dropped, if only just now: then this is the oldest known moment.
             for earlier in segments if rows[0].kind == RowKind.HEAD else ():
-                began = await store.select(earlier, "kind = %s and epoch = %s", [RowKind.EPOCH, rows[0].epoch])
-                if (
-                    began and began[0].is_sound
-                ):  # else its segment was dropped, and the oldest moment that is known is that of this one
+                began: list[Row] = []
+                with contextlib.suppress(GoneError):
+                    began = await store.select(earlier, "kind = %s and epoch = %s", [RowKind.EPOCH, rows[0].epoch])
+                if began and began[0].is_sound:
                     _, records = began[0].unpack()
                     break
             header = read_header(records)
