@@ -27,7 +27,7 @@ LOAD_S = 15.0
 CLOCKS_S = (0.0, 0.5, 5.0)
 """By how many seconds the clocks of the nodes are wrong."""
 
-KINDS = ("kill", "pause", "hand over", "promote", "lose", "stall")
+KINDS = ("kill", "pause", "hand over", "promote", "lose", "stall", "damage", "drop table")
 AFTER_ALL_NS = 2**62
 NAMES = (b"often", b"seldom", b"spread", b"watched")
 DOCUMENTS = {
@@ -114,9 +114,9 @@ async def pause_all(world: World) -> None:
             left.pop()
 
 
-async def run(world: World) -> None:
+async def run(world: World, *kinds: str) -> None:
     """Run one seed, and look at what schedules have put."""
-    await run_for(world, LOAD_S, *KINDS, client=TimedClient)
+    await run_for(world, LOAD_S, *(kinds or KINDS), client=TimedClient)
     await pause_all(world)
     await settle(world)
     [leader] = [node.node.leading for node in world.nodes if node.node.leading is not None]
@@ -139,12 +139,13 @@ def test_each_time_is_put_once(seed: int) -> None:
 def test_seeds_meet_what_they_are_for() -> None:
     """Otherwise they would show nothing."""
     counts: Counter[str] = Counter()
-    for seed in range(4):
+    for seed, kinds in enumerate([("kill", "hand over"), ("damage", "drop table")] * 2):
         world = ClockedWorld(1_000_000 + seed)
-        world.run(run(world))
+        world.run(run(world, *kinds))
         counts += world.counts
     assert counts["fires"] > 100, "the schedules hardly fired"
     assert counts["leads"] > 8, "hardly another node led"
+    assert counts["repaired"], "no segment was written again"
 
 
 # --- a leader without a zone ---
