@@ -58,7 +58,11 @@ SET = (
 int clock_gettime(clockid_t clock, struct timespec *now) {
     long failed = syscall(SYS_clock_gettime, clock, now);
     if (!shown) begin();
-    if (!failed && clock == CLOCK_REALTIME) now->tv_sec += *shown / 1000000000;
+    if (!failed && clock == CLOCK_REALTIME) {
+        int64_t ns = (int64_t)now->tv_sec * 1000000000 + now->tv_nsec + *shown;
+        now->tv_sec = ns / 1000000000;
+        now->tv_nsec = ns % 1000000000;
+    }
     return (int)failed;
 }
 """

@@ -28,7 +28,9 @@ SEGMENT_BYTES = 1 << 18
 def report(cluster: Cluster[Any], took: dict[str, list[float]], seconds: float) -> str:
     """Return what happened, and how long clients waited."""
     history = cluster.history
-    lines = [f"{seconds:.0f} s, {len(history.puts)} puts and {len(history.deleted)} deletes answered"]
+    fires = sum(len(each) for each in history.fires.jobs.values())
+    answered = f"{len(history.puts)} puts and {len(history.deleted)} deletes answered"
+    lines = [f"{seconds:.0f} s, {answered}, {fires} fires of schedules"]
     for kind, each in took.items():
         lines.append(f"{kind:44} {len(each):3}   p50 {statistics.median(each):6.2f} s   max {max(each):6.2f} s")
     return "\n".join(lines)

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field
 
 from tests.soak.cluster.nodes import NodeProcess
+from tests.soak.cluster.timers import Fires
 
 PATIENCE_S = 30.0
 CONNECT_S = 2.0
@@ -31,6 +32,9 @@ class History:
     answered_s: list[float] = field(default_factory=list)
     """When a put was answered."""
 
+    fires: Fires = field(default_factory=Fires)
+    """The jobs of schedules that were seen."""
+
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def accept_loss(self, connection: socket.socket) -> None:
@@ -43,11 +47,13 @@ class History:
                 self.deleted.setdefault(id, time.monotonic())
         self.unanswered.clear()
         self.epochs.clear()
+        self.fires.begin_again()
 
     def begin_again(self) -> None:
         """Forget what was told by another cluster."""
         for each in (self.puts, self.deleted, self.unanswered, self.epochs):
             each.clear()
+        self.fires.begin_again()
 
 
 class Client(threading.Thread):

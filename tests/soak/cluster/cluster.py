@@ -4,15 +4,18 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
+from beanpole.errors import BeanpoleError
 from beanpole.log.postgres import admin
 from beanpole.log.postgres.admin import CLUSTER_SEGMENT_BYTES
 from tests.soak.cluster.clients import Client, History, Verdict, judge
 from tests.soak.cluster.nodes import NodeProcess, leader_of
+from tests.soak.cluster.timers import Timers, judge_fires
 
 CLIENTS = 4
 WAIT_S = 60.0
@@ -58,7 +61,7 @@ class Cluster(Generic[S]):
         self.make_node: Callable[[str], NodeProcess] = partial(make_node, folder, servers.url)
         self.nodes = [self.make_node(name) for name in "abc"]
         self.history = History()
-        self.clients: list[Client] = []
+        self.clients: list[Client | Timers] = []
         self.client_count = 0
 
     def init(self) -> None:
@@ -77,6 +80,7 @@ class Cluster(Generic[S]):
     def start_clients(self) -> None:
         """Let new clients begin."""
         self.clients = [Client(self.nodes, self.history, self.client_count + each) for each in range(CLIENTS)]
+        self.clients.append(Timers(self.nodes, self.history.fires))
         self.client_count += CLIENTS
         for client in self.clients:
             client.start()
@@ -126,9 +130,11 @@ class Cluster(Generic[S]):
         give_up_at = time.monotonic() + WAIT_S
         while True:
             try:
-                with leader_of(self.nodes).connect(WAIT_S) as connection:
-                    return judge(self.history, connection)
-            except OSError:  # another leads since
+                leader = leader_of(self.nodes)
+                with leader.connect(WAIT_S) as connection:
+                    verdict = judge(self.history, connection)
+                return replace(verdict, wrong=[*verdict.wrong, *judge_fires(leader, self.history.fires)])
+            except (OSError, BeanpoleError):  # another leads since
                 if time.monotonic() > give_up_at:
                     raise
 

@@ -14,6 +14,9 @@ from tests.soak.clock import SET, Clock
 
 WAIT_S = 60.0
 
+CLOCKS_NS = {"b": 500_000_000, "c": 5_000_000_000}
+"""By how much the clocks of nodes are wrong, where they can be set."""
+
 
 class NodeProcess:
     """One node."""
@@ -100,10 +103,10 @@ class NodeProcess:
 
 
 def node_with_a_clock(folder: Path, url: str, name: str) -> NodeProcess:
-    """Return a node whose wall clock can be set."""
+    """Return a node whose wall clock can be set, and is as wrong as its name says."""
     own = folder / f"{name}.clock"
     own.mkdir(exist_ok=True)
-    return NodeProcess(folder, url, name, wall=Clock(own, 0, SET))
+    return NodeProcess(folder, url, name, wall=Clock(own, CLOCKS_NS.get(name, 0), SET))
 
 
 def stats(node: NodeProcess, timeout_s: float = 2.0) -> dict[str, str]:
