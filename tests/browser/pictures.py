@@ -82,6 +82,8 @@ PICTURES = (
     Picture("busy", "/busy"),
     Picture("sessions", "/sessions", height=720),
     Picture("rules", "/rules"),
+    Picture("schedules", "/schedules?server=shop", height=640),
+    Picture("schedule", "/schedules/daily-sales?server=shop"),
     Picture("servers", "/servers"),
     Picture("dry-run", "/jobs?tube=webhooks-dead", does=ask_to_delete),
     Picture("put", "/put"),

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from beanpole import Client
+from beanpole.client.scheduling import ScheduleOptions
 from beanpole.errors import TimedOutError
 from tests.e2e.process import Process
 from tests.servers import HOST
@@ -20,6 +21,15 @@ RULES: dict[str, dict[str, object]] = {
     "invoices": {"attempts": 2, "backoff": "0.5", "dead": "invoices-dead", "concurrency": 4},
     "search-*": {"rate": "20/s burst 40"},
     "*": {"jobs-max": 100_000},
+}
+
+SCHEDULES: dict[str, ScheduleOptions] = {
+    "daily-sales": {"cron": "30 2 * * *", "zone": "Europe/Berlin", "tube": "reports", "spread": 600},
+    "export-catalog": {"cron": "0 */6 * * *", "tube": "exports"},
+    "index-prices": {"every": 10, "tube": "search-index"},
+    "invoice-run": {"cron": "0 6 1 * *", "zone": "Europe/Berlin", "tube": "invoices"},
+    "newsletter": {"cron": "0 9 * * MON#1", "zone": "America/New_York", "tube": "newsletter"},
+    "retry-exports": {"every": 15, "tube": "exports"},
 }
 
 FAILURES = {
@@ -87,6 +97,10 @@ class Shop:
             for number in range(40):
                 client.put(body_of("emails", number), tube="newsletter", key=f"newsletter-2026-{number}")
             client.pause_tube("newsletter", 86_400)
+            for number, (name, options) in enumerate(SCHEDULES.items()):
+                tube = options.get("tube") or "default"
+                client.set_schedule(name, body_of("emails" if tube == "newsletter" else tube, number), **options)
+            client.pause_schedule("newsletter")
         for place, work in enumerate(WORK):
             self._begin(self._put, work, f"shop{place % 2 + 1}:8{place}12 web")
             for number in range(work.workers):
