@@ -39,6 +39,7 @@ class Bookkeeping:
 
     def __init__(self, now: int) -> None:
         self.now, self.draining, self.last_id = now, False, 0
+        self.lead = 0  # how far the wall clock is ahead
         self.jobs: dict[int, Thing] = {}
         self.buried: list[Thing] = []
         self.sessions: list[Thing] = []
@@ -46,6 +47,11 @@ class Bookkeeping:
         self.pauses: dict[str, tuple[int, int]] = {}  # tube: (seconds, until when)
         self.counts: Counter[str] = Counter()
         self.tube_counts: dict[str, Counter[str]] = defaultdict(Counter)
+
+    @property
+    def wall(self) -> int:
+        """The wall clock."""
+        return self.now + self.lead
 
     def connect(self) -> Thing:
         begin = {"todo": [], "out": "", "waiting": False, "half_closed": False, "producer": False, "worker": False}
@@ -182,4 +188,5 @@ class Bookkeeping:
         counts["current-workers"] = sum(other.worker for other in self.sessions)
         counts["current-waiting"] = sum(other.waiting for other in self.sessions)
         counts["draining"] = str(self.draining).lower()
+        counts |= self.count_schedules()
         return listed("---\n" + "".join(f"{key}: {value}\n" for key, value in counts.items()))

@@ -27,6 +27,7 @@ from tests.model.extensions import PUT_OPTIONS, said
 from tests.model.many import RESTING
 from tests.model.model import NEEDS, Model
 from tests.model.rules import TEXTS
+from tests.model.schedules import BODIES, DELAYS, ONCE, PUTS, SPREADS, STEPS_NS, TEN_YEARS, TIMES
 
 NAMES = "abcd"
 OBSERVER = "o"
@@ -37,6 +38,10 @@ STEPS = 50
 JUMPS_NS = (-SECOND - 1, -SECOND, -SECOND + 1, -1, 0, 1, 1000, 3 * SECOND)
 """Where time may jump to, seen from the next moment at which something is due."""
 
+LONG_NS = 20_000 * SECOND
+"""For how long nobody waits for a schedule."""
+
+jumps = st.sampled_from(JUMPS_NS)
 tubes = st.sampled_from(TUBES)
 ids = st.integers(0, 5)
 """Which job: 0 is the last one put, 1 the one before, and so on."""
@@ -124,6 +129,19 @@ for_rules = st.one_of(
     st.tuples(st.just("drop-rules"), patterns),
     st.tuples(st.just("get-rules"), tubes),
     st.tuples(st.just("list-rules"), st.sampled_from([{"after": "*"}, {"after": "d*"}])),
+)
+
+names = st.sampled_from(["s", "s", "night"])
+times = st.one_of(
+    *[st.builds(operator.add, st.sampled_from(TIMES), st.sampled_from(SPREADS))] * 4, st.sampled_from(ONCE)
+)
+documents = st.builds("{}{}{}\n{}".format, times, *(st.sampled_from(each) for each in (DELAYS, PUTS, BODIES)))
+for_schedules = st.one_of(
+    *[st.tuples(st.just("set-schedule"), names, documents)] * 3,
+    st.tuples(st.sampled_from(["get-schedule", "drop-schedule"]), names),
+    st.tuples(st.just("pause-schedule"), names, st.sampled_from(["on", "off"])),
+    st.tuples(st.just("fire-schedule"), names, st.fixed_dictionaries({}, optional={"at": st.sampled_from([0, 1.5])})),
+    st.tuples(st.just("list-schedules"), st.sampled_from([{"limit": 1}, {"after": "night", "bodies": 9}])),
 )
 
 
@@ -237,9 +255,10 @@ class Conversation(RuleBasedStateMachine):
 
         self.incomplete: dict[str, tuple[Any, ...]] = {}
 
-    @initialize(tubes_max=st.sampled_from([NEVER, NEVER, 3]))
-    def begin(self, tubes_max: int) -> None:
+    @initialize(tubes_max=st.sampled_from([NEVER, NEVER, 3]), lead=st.sampled_from([0, TEN_YEARS]))
+    def begin(self, tubes_max: int, lead: int) -> None:
         self.limit_tubes(tubes_max)
+        self.set_lead(lead)
         for name in NAMES[:3]:
             self.connect(name)
         self.world.connect(OBSERVER)
@@ -249,6 +268,10 @@ class Conversation(RuleBasedStateMachine):
         """Lets there be so many tubes."""
         self.model.tubes_max = tubes_max
         self.world.engine.tubes_max = min(tubes_max, TUBES_MAX)
+
+    def set_lead(self, lead: int) -> None:
+        """Lets the wall clock be so far ahead."""
+        self.model.lead = self.world.engine.wall_lead_ns = lead
 
     @rule(name=st.sampled_from(NAMES))
     def connect(self, name: str) -> None:
@@ -275,6 +298,24 @@ class Conversation(RuleBasedStateMachine):
     @rule(data=st.data(), command=for_rules)
     def say_rules(self, data: st.DataObject, command: tuple[Any, ...]) -> None:
         self.say(self.choose(data), [command])
+
+    @rule(data=st.data(), some=st.lists(for_schedules, min_size=1, max_size=2))
+    def say_schedules(self, data: st.DataObject, some: list[tuple[Any, ...]]) -> None:
+        self.say(self.choose(data), some)
+
+    @rule(data=st.data(), name=names, text=documents, tube=tubes, jumps=st.lists(jumps, min_size=1, max_size=5))
+    def fire(self, data: st.DataObject, name: str, text: str, tube: str, jumps: list[int]) -> None:
+        """A schedule, perhaps somebody who waits for its jobs, and some times at which it is due."""
+        self.say(self.choose(data), [("set-schedule", name, text)])
+        self.say(self.choose(data), [("watch", tube), ("reserve-many", 2, 4)])
+        for jump in jumps:
+            self.jump_to(min(self.model.next_fire(), self.world.now_ns + LONG_NS) + jump)
+
+    @precondition(lambda self: self.model.schedules)
+    @rule(steps=st.lists(st.sampled_from(STEPS_NS), min_size=1, max_size=4))
+    def set_clock(self, steps: list[int]) -> None:
+        for step in steps:
+            self.step_clock(step)
 
     @rule(data=st.data(), pattern=patterns, text=texts, tube=tubes, timeout=st.sampled_from([0, 1, 4]))
     def limit(self, data: st.DataObject, pattern: str, text: str, tube: str, timeout: int) -> None:
@@ -345,7 +386,7 @@ class Conversation(RuleBasedStateMachine):
             self.forget(name)
             self.follow("")
 
-    @rule(jump=st.sampled_from(JUMPS_NS))
+    @rule(jump=jumps)
     def wait_for_deadline(self, jump: int) -> None:
         if (deadline := self.model.next_deadline()) < NEVER:
             self.jump_to(deadline + jump)
@@ -375,6 +416,7 @@ class Conversation(RuleBasedStateMachine):
         due_ns, armed_ns = self.model.next_deadline(), self.world.engine.next_deadline_ns
         assert due_ns >= NEVER or 0 <= armed_ns <= due_ns, f"due at {due_ns}, the engine wakes up at {armed_ns}"
         self.observe()
+        self.model.check_promises()
 
     def observe(self) -> None:
         """Compares all that a client can find out, so that a mistake shows at the step that made it."""
@@ -394,6 +436,7 @@ class Conversation(RuleBasedStateMachine):
         seen: list[tuple[Any, ...]] = [("list-tubes",), *(("stats-tube", tube) for tube in TUBES)]
         seen += [(verb, max(self.model.last_id - id, 0)) for id in range(6) for verb in ("stats-job", "explain")]
         seen += [("explain-tube", tube) for tube in TUBES]
+        seen += [("list-schedules", {"bodies": 99}), ("list-schedules", {"order": "next"})]
         return [*seen, ("stats-tubes", {}), ("stats-histograms", {}), ("list-sessions", {})]
 
     # --- what rules share ---
@@ -430,6 +473,11 @@ class Conversation(RuleBasedStateMachine):
             self.bury_as_the_engine([job for job in self.model.buried if job not in before])
             self.world.settle()
             self.follow("")
+
+    def step_clock(self, step: int) -> None:
+        """Sets the wall clock, and lets the server look at it, which it does each second."""
+        self.set_lead(max(self.model.lead + step, -self.world.now_ns))
+        self.jump_to(self.world.now_ns + SECOND)
 
     def bury_as_the_engine(self, jobs: list[Any]) -> None:
         """Lets jobs that died at the same time lie in the order in which the engine has buried them."""
@@ -470,7 +518,7 @@ class Conversation(RuleBasedStateMachine):
         """Commands as they are sent: with the ids of the jobs that they are about."""
         last_id, sent = self.model.last_id, []
         for verb, *words in some:
-            last_id += verb in {"put", "put-job"}
+            last_id += verb in {"put", "put-job", "fire-schedule"}
             if verb in NEEDS:
                 words[0] = max(last_id - words[0], 0)
             elif verb in {"delete-many", "touch-many"}:

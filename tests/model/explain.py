@@ -70,6 +70,10 @@ class Explaining(Rules):
         if job.attempt:
             limit = {"limit": rules["attempts"]} if "attempts" in rules else {}
             reasons.append(reason("attempts", attempt=job.attempt, **limit, under_way=job.under_way))
+        if job.put_by:
+            schedule, at, fire = job.put_by
+            which = {"fire": fire} if fire else {}
+            reasons.append(reason("scheduled", schedule=quoted(schedule), scheduled=seconds(at), **which))
         if job.died:
             tube, when, attempts, why = job.died
             ago = seconds(self.now - when)

@@ -11,7 +11,7 @@ from typing import Any
 from tests.model.bookkeeping import SECOND, Thing
 from tests.model.many import ManyJobs, wanted
 
-WITH_BODY = ("put-job", "fail-job", "change-body", "set-rules")
+WITH_BODY = ("put-job", "fail-job", "change-body", "set-rules", "set-schedule")
 """The last word but the options is a body, of which the line says the size."""
 
 
@@ -77,10 +77,10 @@ class Extensions(ManyJobs):
         return f"INSERTED {job.id}"
 
     def delay_of(self, options: dict[str, Any], put_first: int) -> Fraction:
-        """How many seconds a job that was put first in that moment is to wait; the wall clock is the engine's."""
+        """How many seconds a job that was put first in that moment is to wait."""
         delay = Fraction(options.get("delay", 0))
         if "at" in options:
-            delay = max(Fraction(options["at"]) - Fraction(self.now, SECOND), Fraction(0))
+            delay = max(Fraction(options["at"]) - Fraction(self.wall, SECOND), Fraction(0))
         if "within" in options:
             delay = min(delay, max(Fraction(options["within"]) - Fraction(self.now - put_first, SECOND), Fraction(0)))
         return delay

@@ -109,8 +109,11 @@ class ManyJobs(Failures):
         line += "" if job.attempt is None else f" attempt={job.attempt}"
         line += f" attempts={rules['attempts']}" if "attempts" in (rules := self.rules_of(job.tube)) else ""
         line += "" if job.key is None else f" key={job.key}"
+        line += str(self.put_by(job))
         if job.died:
-            line += (f" from={job.died[0]}" if job.died[0] != job.tube else "") + f" died={seconds(job.died[1])}"
+            line += (
+                f" from={job.died[0]}" if job.died[0] != job.tube else ""
+            ) + f" died={seconds(max(job.died[1] + self.lead, 0))}"
         line += "" if shown_bytes is None else f" size={len(job.body)}"
         more = {
             "session": f" session={job.holder.number}" if job.state == "reserved" else "",

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.model.bookkeeping import NEVER, SECOND, Thing, remove
 from tests.model.explain import Explaining
-from tests.model.extensions import Extensions
+from tests.model.schedules import Scheduling
 from tests.model.sessions import Listing
 
 NEEDS: dict[str, Callable[[Thing, Thing], bool]] = {
@@ -32,13 +32,16 @@ NEEDS: dict[str, Callable[[Thing, Thing], bool]] = {
 """When a command that names a job finds it; else the answer is NOT_FOUND."""
 
 
-class Model(Extensions, Explaining, Listing):
+class Model(Scheduling, Explaining, Listing):
     """Jobs and time, and who gets what."""
 
     def tick(self, now: int) -> None:
         self.now = now
-        for job in [job for job in self.jobs.values() if job.over <= now and job.state in {"ready", "delayed"}]:
+        self.fire_due()
+        for job in [job for job in self.jobs.values() if self.is_over(job)]:
             self.move(job, job.state)
+        self.serve()
+        self.tokens_at = now
         for job in [job for job in self.jobs.values() if job.until <= now]:
             if job.state == "reserved":
                 job.timeouts += 1
@@ -148,6 +151,7 @@ class Model(Extensions, Explaining, Listing):
             "freed": False,
             "superseded": False,
             "died": None,
+            "put_by": None,
             "text": "",
             "own_expire": None,
             "body_key": False,

@@ -27,6 +27,9 @@ class Rules(Times):
         self.rule_texts: dict[str, str] = {}
         """Pattern: lines."""
 
+        self.tokens_at = now
+        """When the tokens were counted that there are."""
+
         self.rules_set_at: dict[str, int] = {}
         self.buckets: dict[str, tuple[tuple[int, int], list[int]]] = {}
         """Tube: its rate, as the time for a token and the number of tokens; and when each of these comes."""
@@ -57,7 +60,7 @@ class Rules(Times):
         return "OUT_OF_MEMORY"
 
     def is_closed(self, tube: str) -> bool:
-        return super().is_closed(tube) or self.is_taken(tube) or self.tokens(tube)[0] > self.now
+        return super().is_closed(tube) or self.is_taken(tube) or self.tokens(tube)[0] > self.tokens_at
 
     def is_taken(self, tube: str) -> bool:
         return self.held(tube) >= int(self.rules_of(tube).get("concurrency", 1 << 62))
@@ -66,7 +69,7 @@ class Rules(Times):
         return sum(job.tube == tube and job.state == "reserved" for job in self.jobs.values())
 
     def tokens(self, tube: str) -> list[int]:
-        return self.buckets[tube][1] if self.rate_of(tube) else [self.now]
+        return self.buckets[tube][1] if self.rate_of(tube) else [0]
 
     def take_token(self, tube: str) -> None:
         """Takes the first token; another one follows the last."""

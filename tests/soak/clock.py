@@ -25,7 +25,7 @@ static volatile int64_t *shown;
 
 static void begin(void) {
     int fd = open(getenv("CLOCK_FILE"), O_RDONLY | O_CLOEXEC);
-    void *at = mmap(NULL, sizeof *shown, PROT_READ, MAP_SHARED, fd, 0);
+    void *at = mmap(NULL, 2 * sizeof *shown, PROT_READ, MAP_SHARED, fd, 0);
     if (fd < 0 || at == MAP_FAILED) abort();
     close(fd);
     shown = at;
@@ -36,9 +36,8 @@ STANDING = (
     BEGINNING
     + r"""
 int clock_gettime(clockid_t clock, struct timespec *now) {
-    (void)clock;
     if (!shown) begin();
-    int64_t ns = *shown;
+    int64_t ns = shown[0] + (clock == CLOCK_REALTIME ? shown[1] : 0);
     now->tv_sec = ns / 1000000000;
     now->tv_nsec = ns % 1000000000;
     return 0;
@@ -50,7 +49,7 @@ int timerfd_settime(int fd, int flags, const struct itimerspec *wanted, struct i
 }
 """
 )
-"""Every clock shows what is in the file, and timers don't fire."""
+"""Every clock shows what is in the file, the wall clock with a lead that is there too, and timers don't fire."""
 
 SET = (
     BEGINNING
@@ -75,9 +74,9 @@ class Clock:
 
     def __init__(self, folder: Path, now_ns: int, source: str = STANDING) -> None:
         path = folder / "clock"
-        path.write_bytes(bytes(8))
+        path.write_bytes(bytes(16))
         with path.open("r+b") as file:
-            self.memory = mmap.mmap(file.fileno(), 8)
+            self.memory = mmap.mmap(file.fileno(), 16)
         self.now_ns = now_ns
         self.env = {"LD_PRELOAD": str(compile_shim(folder, source)), "CLOCK_FILE": str(path)}
 
@@ -88,3 +87,7 @@ class Clock:
     @now_ns.setter
     def now_ns(self, now_ns: int) -> None:
         self.memory[:8] = struct.pack("=q", now_ns)
+
+    def set_lead(self, lead_ns: int) -> None:
+        """Lets the wall clock be ahead by this."""
+        self.memory[8:] = struct.pack("=q", lead_ns)

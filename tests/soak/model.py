@@ -59,6 +59,7 @@ class RealWorld:
         self.resumed: list[str] = []
         self.stack = ExitStack()
         clock.now_ns = START_NS
+        clock.set_lead(0)
         self.process = self.stack.enter_context(serving(env=clock.env))
 
     @property
@@ -111,6 +112,11 @@ class RealConversation(Conversation):
 
     def limit_tubes(self, tubes_max: int) -> None:
         """Does nothing: a server has its limit from its start."""
+
+    def set_lead(self, lead: int) -> None:
+        """Lets the wall clock of both be so far ahead."""
+        self.model.lead = lead
+        self.clock.set_lead(lead)
 
     def teardown(self) -> None:
         """Ends the server."""
@@ -202,6 +208,11 @@ class RealConversation(Conversation):
         """Lets time pass, unless somebody would go on in the same turn as the observer asks."""
         if not any(session.todo for session in self.sessions.values()):
             super().jump_to(now_ns)
+
+    def step_clock(self, step: int) -> None:
+        """Sets the wall clock, unless nobody could look at it then."""
+        if not any(session.todo for session in self.sessions.values()):
+            super().step_clock(step)
 
     def follow(self, name: str) -> None:
         """Lets the model run a session, and those that are woken, in the order in which they are."""

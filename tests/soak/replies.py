@@ -26,7 +26,9 @@ def replies(client: Client, count: int) -> list[bytes]:
         words = reply.split()
         if words[0] in {b"OK", b"FOUND", b"RESERVED"}:
             reply += body_of(client, int(words[-1]))
-        elif words[0] == b"JOBS":
+        elif words[0] == b"SCHEDULE":
+            reply += body_of(client, int(words[2]))
+        elif words[0] in {b"JOBS", b"SCHEDULES"}:
             for _ in range(int(words[1])):
                 frame = line_of(client)
                 reply += frame + body_of(client, int(frame.split()[2]))
