@@ -5,6 +5,7 @@ python -m tests.soak.kills [SECONDS] [--seed N]
 Each seed is a directory in which a server is killed twenty times. Its clients are those of `tests.durability`, and
 residents, who use all extensions and rules and know by the reference model what each of their jobs must be. The
 server's clock is the test's: it goes on at a start, and between two loads, so that delays, times to run and rules end.
+In a second directory it is killed as often around the fires of schedules.
 """
 
 import random
@@ -17,6 +18,7 @@ from tests.durability.audit import Auditor
 from tests.durability.kept import keeping, kill, starting
 from tests.durability.ledger import Ledger, Market
 from tests.durability.test_kill import crowd, end_under_load
+from tests.soak import fires
 from tests.soak.clock import Clock
 from tests.soak.residents import Account, Resident
 from tests.soak.seeds import arguments, named, say, seeds
@@ -69,15 +71,22 @@ def run(seed: int, folder: Path, clock: Clock, kills: int = KILLS) -> int:
 
 
 def main() -> None:
-    kills = count = 0
+    kills = count = put = 0
     with tempfile.TemporaryDirectory(prefix="beanpole-") as name:
         clock = Clock(Path(name), START_NS)
         for seed in seeds(arguments(__doc__).parse_args()):
             with named("kills", seed), tempfile.TemporaryDirectory(prefix="beanpole-") as folder:
                 clock.now_ns = START_NS
-                count += run(seed, Path(folder), clock)
-            kills += KILLS
-            say(f"seed {seed}: {kills} kills, {count} commands acknowledged, lost 0, deleted and back 0, so far")
+                loaded, timed = Path(folder, "loaded"), Path(folder, "timed")
+                loaded.mkdir()
+                timed.mkdir()
+                count += run(seed, loaded, clock)
+                put += fires.run(seed, timed, clock, KILLS)
+            kills += 2 * KILLS
+            say(
+                f"seed {seed}: {kills} kills, {count} commands acknowledged, lost 0, deleted and back 0, "
+                f"{put} times of schedules put once, so far"
+            )
 
 
 if __name__ == "__main__":
