@@ -10,7 +10,7 @@ RUN apt-get update \
     && apt-get install --yes --no-install-recommends gcc libc6-dev \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /build
-COPY compiling.py constraints.txt pyproject.toml progress.py setup.py stubs.py MANIFEST.in README.md LICENSE ./
+COPY compiling.py constraints.txt pyproject.toml progress.py sbom.cdx.json setup.py stubs.py MANIFEST.in README.md LICENSE ./
 COPY src ./src
 COPY ids ./ids
 ARG EXTRAS=console,cluster

@@ -71,7 +71,7 @@ endif
 # What is installed while the modules are compiled: pip keeps one core busy, and waits for the network.
 serve: ALONG := $(if $(strip $(HTTP_FLAGS)),$(VENV)/.done-console)
 cluster: ALONG := $(VENV)/.done-cluster
-test test-all test-ids test-fast mutants test-browser test-api pictures soak-kills soak-model soak-power soak-cluster lint bench bench-cluster bench-ids man: ALONG := $(VENV)/.done-dev
+test test-all test-ids test-fast mutants test-browser test-api pictures soak-kills soak-model soak-power soak-cluster lint bench bench-cluster bench-ids man sbom: ALONG := $(VENV)/.done-dev
 SAY ?= echo
 
 # pip leaves bytecode to the first import, which has to write it then: else each start of a program compiles again.
@@ -85,7 +85,7 @@ REQUIREMENTS := $(VENV)/bin/python -c 'import sys, tomllib; \
            **project["project"]["optional-dependencies"]}; \
   print(*(line.replace(" ", "") for name in sys.argv[2:] for line in lists[name]))'
 
-.PHONY: help wheels serve serve-ids cluster build test test-all test-ids test-fast mutants test-browser test-api pictures soak-kills soak-model soak-power soak-cluster lint format bench bench-cluster bench-ids docs man deb test-packages peers clean FORCE
+.PHONY: help wheels serve serve-ids cluster build test test-all test-ids test-fast mutants test-browser test-api pictures soak-kills soak-model soak-power soak-cluster lint format bench bench-cluster bench-ids docs man sbom deb test-packages peers clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## list the verbs
@@ -186,8 +186,11 @@ man: $(TESTABLE) ## write the man pages into build/man, from the command line's 
 	@$(BIN)/python -m tests.man_pages build/man
 	@echo "Read one: man -l build/man/beanpole.1"
 
-wheels: $(VENV)/.done-wheels ## make a wheel in dist for each Python of this machine, install it somewhere fresh and try it
+wheels: $(VENV)/.done-release ## make a wheel in dist for each Python of this machine, install it somewhere fresh and try it
 	@packaging/wheels/build
+
+sbom: $(BUILT) $(IDS_BUILT) $(VENV)/.done-dev ## write down what is installed with each distribution, after a change of dependencies
+	@exec $(BIN)/python packaging/release/sbom.py
 
 deb: ## make the Debian packages in dist, for this machine's distribution and its python3
 	@packaging/debian/build
@@ -253,9 +256,9 @@ $(VENV)/.done-dev: pyproject.toml constraints.txt | $(VENV)/.done-run
 	@$(PIP_INSTALL) $$($(REQUIREMENTS) pyproject.toml dev)
 	@touch $@
 
-$(VENV)/.done-wheels: pyproject.toml constraints.txt | $(VENV)/.done-run
-	@$(SAY) "Installing what makes wheels"
-	@$(PIP_INSTALL) $$($(REQUIREMENTS) pyproject.toml wheels)
+$(VENV)/.done-release: pyproject.toml constraints.txt | $(VENV)/.done-run
+	@$(SAY) "Installing what makes a release"
+	@$(PIP_INSTALL) $$($(REQUIREMENTS) pyproject.toml release)
 	@touch $@
 
 $(VENV)/.done-docs: pyproject.toml constraints.txt | $(VENV)/.done-run

@@ -1,16 +1,23 @@
 """How a distribution of this repository is compiled: a module that has a ``.pxd`` beside it becomes a C extension.
 
-``setup.py`` of each calls `compile_with` in its own folder. Beside each module a stub is written.
+``setup.py`` of each calls `compile_with` in its own folder. Beside each module a stub is written. An archive of the
+sources has the same bytes each time that it is made with the same SOURCE_DATE_EPOCH, as a wheel has.
 """
 
 import gc
+import gzip
 import os
 import re
+import shutil
+import tarfile
+import time
 from pathlib import Path
 from typing import Any
 
 from setuptools import Extension
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
+from setuptools.command.sdist import sdist
 
 from progress import Progress
 from stubs import SOURCE, stub
@@ -28,6 +35,9 @@ OPTIMIZED = {
     ],
 }
 """By whether a module is hot."""
+
+PARTS = Path("sbom.cdx.json")
+"""What is installed with a distribution; `make sbom` writes it."""
 
 CORES = len(os.sched_getaffinity(0))
 
@@ -91,11 +101,52 @@ class BuildExtensions(build_ext):
             extensions[each.name].sources, extensions[each.name].depends = each.sources, each.depends
 
 
+class Wheel(bdist_wheel):
+    """A wheel that says what is installed with it, where PEP 770 wants it."""
+
+    def write_wheelfile(self, wheelfile_base: str, *rest: str) -> None:
+        """Write the description of the wheel, then add that."""
+        super().write_wheelfile(wheelfile_base, *rest)
+        folder = Path(wheelfile_base, "sboms")
+        folder.mkdir(exist_ok=True)
+        shutil.copyfile(PARTS, folder / f"{self.distribution.get_name()}.cdx.json")
+
+
+class SourceArchive(sdist):
+    """The archive of the sources: with what compiles them, which lies elsewhere in a checkout, and always the same."""
+
+    def make_release_tree(self, base_dir: str, files: list[str]) -> None:
+        """Copy this module and those that it needs, too."""
+        super().make_release_tree(base_dir, files)
+        for name in ("compiling.py", "progress.py", "stubs.py"):
+            shutil.copy(Path(__file__).with_name(name), base_dir)
+        shutil.copy(PARTS, base_dir)
+
+    def make_archive(self, base_name: str, *_: object, **__: object) -> str:
+        """Pack the files by their names, all of one time, and nobody's."""
+        name, now_s = f"{base_name}.tar.gz", int(os.environ.get("SOURCE_DATE_EPOCH", time.time()))
+
+        def neutral(each: tarfile.TarInfo) -> tarfile.TarInfo:
+            each.mtime, each.uid, each.gid, each.uname, each.gname = now_s, 0, 0, "", ""
+            each.mode = 0o755 if each.mode & 0o100 else 0o644
+            return each
+
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        with (
+            Path(name).open("wb") as file,
+            gzip.GzipFile("", "wb", fileobj=file, mtime=now_s) as packed,
+            tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
+        ):
+            for path in sorted(Path(self.distribution.get_fullname()).rglob("*")):
+                archive.add(path, recursive=False, filter=neutral)
+        return name
+
+
 def compile_with(hot: re.Pattern[str]) -> dict[str, Any]:
     """Return the arguments of `setup`; `hot` are the modules that are not checked for None at each attribute."""
     return {
         "ext_modules": compiled_modules(hot) if FOLDER != "no" else [],
         "package_dir": {FOLDER: FOLDER} if FOLDER == "benchmarks" else {"": str(SOURCE)},
-        "cmdclass": {"build_ext": BuildExtensions},
+        "cmdclass": {"build_ext": BuildExtensions, "bdist_wheel": Wheel, "sdist": SourceArchive},
         "options": {"build_ext": {"parallel": CORES}},
     }

@@ -1,4 +1,4 @@
-"""The compiled part of the build: see `compiling` in the folder above. All else stands in ``pyproject.toml``."""
+"""The compiled part of the build: see `compiling`, in the folder above or beside. All else is in ``pyproject.toml``."""
 
 import re
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from setuptools import setup
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # a wheel is built in a checkout
+sys.path[:0] = map(str, Path(__file__).resolve().parents[:2])  # which a build in isolation lacks
 
 from compiling import compile_with
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.metadata import version
 from pathlib import Path
 
 WAIT_S = 60
@@ -63,6 +64,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "tasks.py").write_text(TASKS)
+        expect(f"beanpole {version('beanpole')}", run(folder, "--version"))
         with serving(folder) as url:
             id = run(folder, "put", "--url", url, "-t", "mails", "to: you")
         with serving(folder) as url:
