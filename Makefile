@@ -11,6 +11,7 @@
 #   IDS_DATA=/a/folder      where `make serve-ids` has its configuration and its numbers
 #   IDS_FLAGS='--help'      its flags
 #   CLUSTER_FLAGS='leader'  what `make cluster` does, instead of asking
+#   TAG=v0.1.0              the tag of `make release-check`, instead of that of HEAD
 #   PYTEST='-k heap -x'     more arguments for pytest; -n 0 runs the tests one by one, in this process
 #   PART=console            only these tests: core, cluster, console or ids
 #   SEEDS_FROM=7            the seeds of `make test-all`, instead of fresh ones, which it prints
@@ -36,6 +37,7 @@ IDS_DATA ?= beanpole-ids-data
 IDS_FLAGS ?=
 CLUSTER_FLAGS ?=
 BENCH_FLAGS ?=
+TAG ?=
 PYTEST ?=
 PART ?=
 MUTANTS_FLAGS ?=
@@ -85,7 +87,7 @@ REQUIREMENTS := $(VENV)/bin/python -c 'import sys, tomllib; \
            **project["project"]["optional-dependencies"]}; \
   print(*(line.replace(" ", "") for name in sys.argv[2:] for line in lists[name]))'
 
-.PHONY: help wheels serve serve-ids cluster build test test-all test-ids test-fast mutants test-browser test-api pictures soak-kills soak-model soak-power soak-cluster lint format bench bench-cluster bench-ids docs man sbom deb test-packages peers clean FORCE
+.PHONY: help wheels serve serve-ids cluster build test test-all test-ids test-fast mutants test-browser test-api pictures soak-kills soak-model soak-power soak-cluster lint format bench bench-cluster bench-ids docs man release-check sbom deb test-packages peers clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## list the verbs
@@ -188,6 +190,9 @@ man: $(TESTABLE) ## write the man pages into build/man, from the command line's 
 
 wheels: $(VENV)/.done-release ## make a wheel in dist for each Python of this machine, install it somewhere fresh and try it
 	@packaging/wheels/build
+
+release-check: $(VENV)/.done-release ## prove what can be proven of a release (TAG=v0.1.0) before it is published; its files are in dist
+	@exec $(BIN)/python packaging/release/check.py all $(TAG)
 
 sbom: $(BUILT) $(IDS_BUILT) $(VENV)/.done-dev ## write down what is installed with each distribution, after a change of dependencies
 	@exec $(BIN)/python packaging/release/sbom.py
