@@ -157,11 +157,12 @@ soak-power: $(TESTABLE) ## build, and cut the power of the simulated disk again 
 soak-cluster: $(TESTABLE) ## build, and let nodes and databases of a cluster fail for SOAK_S seconds
 	@exec $(BIN)/python -m tests.soak.cluster $(SOAK_S) $(SOAK_FLAGS) $(addprefix --with ,$(SOAK_WITH))
 
-lint: $(TESTABLE) ## check format, style, types, layers, and the stubs of compiled modules
+lint: $(TESTABLE) ## check format, style, types, layers, workflows, and the stubs of compiled modules
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@cd ids && $(abspath $(BIN))/mypy
+	@$(BIN)/zizmor --quiet --offline .github
 	@$(BIN)/lint-imports --no-logo
 	@cd ids && $(abspath $(BIN))/lint-imports --no-logo
 	@$(BIN)/python -m mypy.stubtest --ignore-missing-stub --ignore-disjoint-bases --concise $(COMPILED_NAMES)

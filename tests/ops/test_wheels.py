@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -23,12 +24,26 @@ def test_what_tries_a_wheel_finds_that_this_beanpole_works() -> None:
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_a_workflow_runs_what_is_there(path: Path) -> None:
-    workflow = yaml.safe_load(path.read_text())
-    assert all(job["steps"] for job in workflow["jobs"].values())
-    named = re.findall(r"(?:\{project\}/|/project/)([\w./]+)|( \.ci/run)", path.read_text())
-    assert named
-    for name in ("".join(each).strip() for each in named):
+    text = path.read_text()
+    for name in re.findall(r"(?:\.ci|packaging|\.github/workflows)/[\w./-]+", re.sub(r"#.*", "", text)):
         assert (ROOT / name).exists(), name
+    for verb in re.findall(r"run: make ([\w-]+)", text):
+        assert re.search(rf"^{verb}:", (ROOT / "Makefile").read_text(), re.MULTILINE), verb
+
+
+def test_actions_of_workflows_are_pinned_each_to_one_commit() -> None:
+    used = {line for path in WORKFLOWS for line in re.findall(r"uses: ([^$].*)", path.read_text())}
+    assert all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line) for line in used), used
+    assert len({line.partition("@")[0] for line in used}) == len(used)
+
+
+def test_jobs_of_workflows_may_do_what_they_say_and_nothing_else() -> None:
+    for path in WORKFLOWS:
+        workflow = yaml.safe_load(path.read_text())
+        assert workflow["permissions"] in ({}, {"contents": "read"}), path.name
+        for name, job in workflow["jobs"].items():
+            assert "uses" in job or job["timeout-minutes"], name
+            assert "permissions" in job or workflow["permissions"], name
 
 
 @pytest.mark.parametrize(
@@ -47,7 +62,10 @@ def test_a_change_needs_the_parts_that_it_touches(paths: str, parts: list[str]) 
     assert json.loads(done.stdout) == parts
 
 
-def test_python_versions_of_the_workflows_are_supported() -> None:
-    text = "".join(path.read_text() for path in WORKFLOWS)
-    versions = {int(minor) for minor in re.findall(r'cp3(\d+)-|"3\.(\d+)"', text) for minor in minor if minor}
-    assert min(versions) == 11
+def test_wheels_are_built_for_the_pythons_that_are_supported() -> None:
+    for path in (ROOT / "pyproject.toml", ROOT / "ids/pyproject.toml"):
+        project = tomllib.loads(path.read_text())
+        built = project["tool"]["cibuildwheel"]["build"]
+        assert project["project"]["requires-python"] == f">=3.{built[0].removeprefix('cp3').removesuffix('-*')}"
+        for line in project["tool"]["cibuildwheel"]["test-command"]:
+            assert all((ROOT / name).exists() for name in re.findall(r"\{project\}/(\S+)", line)), line
