@@ -103,7 +103,9 @@ class Bookkeeping:
 
     def best(self, tubes: list[str]) -> Thing | None:
         """The job that comes out next when these tubes are watched."""
-        ready = [job for job in self.jobs.values() if job.state == "ready" and job.tube in tubes]
+        ready = [
+            job for job in self.jobs.values() if job.state == "ready" and job.tube in tubes and not self.is_over(job)
+        ]
         return min(
             (job for job in ready if not self.is_closed(job.tube)), key=lambda job: (job.pri, job.id), default=None
         )

@@ -38,21 +38,13 @@ class Model(Scheduling, Explaining, Listing):
     def tick(self, now: int) -> None:
         self.now = now
         self.fire_due()
-        for job in [job for job in self.jobs.values() if self.is_over(job)]:
-            self.move(job, job.state)
         self.serve()
         self.tokens_at = now
-        for job in [job for job in self.jobs.values() if job.until <= now]:
-            if job.state == "reserved":
-                job.timeouts += 1
-                self.counts["job-timeouts"] += 1
-                self.tube_counts[job.tube]["jobs-timed-out"] += 1
-                self.fail(job, 0, keeps_delay=True)
-            else:
-                due = job.until
-                self.move(job, "ready")
-                job.since, job.was_due = due, True
-        self.forget_tubes()
+        while due := [job for job in self.jobs.values() if job.until <= now or self.is_over(job)]:
+            first = self.timer(min(due, key=lambda job: min(job.until, job.over if self.is_over(job) else NEVER)))
+            for job in [job for job in due if self.timer(job) == first]:
+                self.end_time(job)
+            self.forget_tubes()  # by what was due first: a tube that is needed again later is a new one
         self.pauses = {tube: pause for tube, pause in self.pauses.items() if pause[1] > now}
         self.serve()
         for session in [session for session in self.sessions if session.waiting]:
@@ -60,6 +52,24 @@ class Model(Scheduling, Explaining, Listing):
                 self.answer(session, "DEADLINE_SOON")
             elif session.until <= now:
                 self.answer(session, "TIMED_OUT")
+
+    def timer(self, job: Thing) -> object:
+        """Those jobs of which the time ends together: when it ends of the first, of all."""
+        return "over" if self.is_over(job) else (job.holder or job.tube,)
+
+    def end_time(self, job: Thing) -> None:
+        """The time is over that a job has in its state."""
+        due = job.until
+        if self.is_over(job):
+            self.move(job, job.state)
+        elif job.state == "reserved":
+            job.timeouts += 1
+            self.counts["job-timeouts"] += 1
+            self.tube_counts[job.tube]["jobs-timed-out"] += 1
+            self.fail(job, 0, keeps_delay=True)
+        else:
+            self.move(job, "ready")
+            job.since, job.was_due = due, True
 
     def run(self, session: Thing) -> None:
         while session.todo and (not session.waiting or session.todo[0] == ("cancel-reserve",)):
