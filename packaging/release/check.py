@@ -120,7 +120,7 @@ def check_wheel(path: Path) -> None:
     said = subprocess.run([TOOLS / "auditwheel", "show", path], capture_output=True, text=True, check=True).stdout
     tag = re.findall(r'consistent with\s+the following platform tag:\s*"([^"]+)"', said)
     with zipfile.ZipFile(path) as archive:
-        (name,) = [each for each in archive.namelist() if ".dist-info/sboms/" in each]
+        (name,) = [each for each in archive.namelist() if re.search(r"\.dist-info/sboms/.*\.json$", each)]
         wrong = JsonStrictValidator(SchemaVersion.V1_6).validate_str(archive.read(name).decode())
     if wrong or not tag or not tag[0].startswith("manylinux"):
         sys.exit(f"{path.name}: {wrong or said}")
