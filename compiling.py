@@ -9,6 +9,7 @@ import gzip
 import os
 import re
 import shutil
+import sys
 import tarfile
 import time
 from pathlib import Path
@@ -39,7 +40,9 @@ OPTIMIZED = {
 PARTS = Path("sbom.cdx.json")
 """What is installed with a distribution; `make sbom` writes it."""
 
-CORES = len(os.sched_getaffinity(0))
+NOTHING = re.compile("(?!)")
+
+CORES = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 FOLDER = os.environ.get("BEANPOLE_COMPILE", str(SOURCE))
 """Where compiled modules are: in `src`; in `benchmarks`, of which no wheel has anything; `no`: nothing is compiled.
@@ -48,7 +51,11 @@ FOLDER = os.environ.get("BEANPOLE_COMPILE", str(SOURCE))
 """
 
 
-def compiled_modules(hot: re.Pattern[str]) -> list[Extension]:
+FOR_LINUX = os.environ.get("BEANPOLE_PORTABLE", "yes" if sys.platform != "linux" else "") == ""
+"""Whether what needs Linux is compiled as well; without it a Mac has all but the server: decision 22."""
+
+
+def compiled_modules(hot: re.Pattern[str], linux: re.Pattern[str]) -> list[Extension]:
     """Every ``.py`` below the folder that has a ``.pxd`` beside it, as an extension; the longest first."""
     found = []
     for source in sorted(Path(FOLDER).rglob("*.py"), key=lambda path: (-path.stat().st_size, path)):
@@ -56,6 +63,8 @@ def compiled_modules(hot: re.Pattern[str]) -> list[Extension]:
             continue
         root = SOURCE if source.is_relative_to(SOURCE) else Path()
         name = ".".join(source.relative_to(root).with_suffix("").parts)
+        if not FOR_LINUX and linux.fullmatch(name):
+            continue
         is_hot = hot.fullmatch(name) is not None
         # Python's own flags have -g, which takes a third of gcc's time and makes a module seven times as long.
         found.append(
@@ -142,10 +151,13 @@ class SourceArchive(sdist):
         return name
 
 
-def compile_with(hot: re.Pattern[str]) -> dict[str, Any]:
-    """Return the arguments of `setup`; `hot` are the modules that are not checked for None at each attribute."""
+def compile_with(hot: re.Pattern[str], linux: re.Pattern[str] = NOTHING) -> dict[str, Any]:
+    """Return the arguments of `setup`.
+
+    `hot` are the modules that are not checked for None at each attribute, `linux` those that need its system calls.
+    """
     return {
-        "ext_modules": compiled_modules(hot) if FOLDER != "no" else [],
+        "ext_modules": compiled_modules(hot, linux) if FOLDER != "no" else [],
         "package_dir": {FOLDER: FOLDER} if FOLDER == "benchmarks" else {"": str(SOURCE)},
         "cmdclass": {"build_ext": BuildExtensions, "bdist_wheel": Wheel, "sdist": SourceArchive},
         "options": {"build_ext": {"parallel": CORES}},

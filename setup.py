@@ -16,4 +16,7 @@ HOT = re.compile(
 )
 """What runs for every command, where a check of each attribute for None costs 6 % of a put, reserve and delete."""
 
-setup(**compile_with(HOT))
+LINUX = re.compile(r"beanpole\.(log\..*|server\.(?!connection).*)")
+"""What a server is on a disk and on a socket: epoll, timerfd, eventfd. The engine and the client need none of it."""
+
+setup(**compile_with(HOT, LINUX))

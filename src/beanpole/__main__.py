@@ -8,6 +8,10 @@ import sys
 def main() -> int:
     """Run the command line; return the exit code."""
     if sys.argv[1:2] == ["serve"]:
+        if sys.platform != "linux":
+            sys.exit(
+                "beanpole: a server runs on Linux only, or in a container: see docs/install.md, Elsewhere than on Linux"
+            )
         from beanpole.server import early
 
         # What is imported stays, so looking for garbage in it is a tenth of the start for nothing.

@@ -44,6 +44,9 @@ T = TypeVar("T")
 Given = OneAddress | Sequence[OneAddress] | Addresses | socket.socket
 """What may be given as an address, or as several."""
 
+TCP_KEEPIDLE: int = getattr(socket, "TCP_KEEPIDLE", 0x10)
+"""Called TCP_KEEPALIVE on macOS."""
+
 Tubes = str | Iterable[str]
 """One tube, or several."""
 
@@ -56,7 +59,7 @@ def set_up(connection: "socket.socket | TransportSocket") -> None:
     with contextlib.suppress(OSError):  # a unix socket has none of them
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_S)
+        connection.setsockopt(socket.IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_EVERY_S)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
 

@@ -5,7 +5,6 @@ it in :mod:`~beanpole.client.sync`.
 """
 
 import cython
-from cython.cimports.beanpole.posix import MSG_DONTWAIT, MSG_NOSIGNAL, MSG_PEEK, recv, send
 from cython.cimports.beanpole.protocol.wire import Reply, ReplyReader
 from cython.cimports.cpython.exc import PyErr_CheckSignals, PyErr_SetFromErrno
 from cython.cimports.libc.errno import EAGAIN, EINTR, errno
