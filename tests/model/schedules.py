@@ -21,7 +21,10 @@ STEPS_NS = [each * SECOND for each in (1, 5, -5, 3_000, -3_000, 86_400, -86_400)
 """By how much a wall clock is set. No few of them are just three hours together."""
 
 PUT_RIGHT = 3 * 3_600 * SECOND
-"""A clock that is set back by more was wrong before."""
+"""A clock that is set back by more was wrong before, or is now."""
+
+DOUBT = 600 * SECOND
+"""For so long it is taken for wrong now, and nothing fires."""
 
 COUNTED_MAX = 100
 """Of times that pass together."""
@@ -95,6 +98,9 @@ class Scheduling(Extensions):
         self.wall_seen = 0
         """The latest it has shown since it was put right, while there were schedules."""
 
+        self.doubted = 0
+        """Since when it is far behind that; 0: it is not."""
+
         self.schedules: dict[str, Thing] = {}
         self.made_count = 0
 
@@ -105,6 +111,8 @@ class Scheduling(Extensions):
     def next_fire(self) -> int:
         """When the first one is due."""
         due = [self.due(each) - self.lead for each in self.schedules.values() if self.due(each) < NEVER]
+        if self.doubted and due:
+            return self.doubted + DOUBT
         return NEVER if self.draining else max(min(due, default=NEVER), self.now)
 
     def next_deadline(self) -> int:
@@ -117,6 +125,10 @@ class Scheduling(Extensions):
         if not self.schedules:
             return
         was_put_right = self.wall < self.wall_seen - PUT_RIGHT
+        self.doubted = (self.doubted or self.now) if was_put_right else 0
+        if was_put_right and self.now - self.doubted < DOUBT:
+            return
+        self.doubted = 0
         self.counts["clock-sets"] += was_put_right
         self.wall_seen = self.wall if was_put_right else max(self.wall, self.wall_seen)
         if self.draining:
@@ -157,9 +169,9 @@ class Scheduling(Extensions):
         self.counts["schedule-misses"] += counted - but
 
     def miss_overdue(self, schedule: Thing) -> None:
-        """What is due, and can't fire any more, is missed."""
-        if self.due(schedule) <= self.wall:
-            self.miss(schedule, self.wall)
+        """What has come, and can't fire any more, is missed, also while its spread is not over."""
+        if schedule.next and not schedule.paused and schedule.next <= self.wall:
+            self.miss(schedule, self.wall + schedule.spread)
 
     def fire(self, schedule: Thing) -> None:
         """What becomes of the next time of a schedule."""

@@ -114,9 +114,10 @@ def set_line(name: str, text: bytes) -> tuple[bytes, tuple[str, ...]]:
 
     The document goes in its one form, without what is so by default.
     """
-    from beanpole.schedules.document import parse  # noqa: PLC0415 - who sets no schedules loads none of this
+    from beanpole.schedules.document import measure, parse  # noqa: PLC0415 - who sets no schedules loads none of this
 
     document = parse(text)
+    measure(document)
     data, needs = line(b"set-schedule", wire.tube_name(name), size_of(document.text))
     lines = [f"schedule.{each.partition(b':')[0].decode()}" for each in document.header.splitlines()]
     return with_body((data, (*needs, *lines)), document.text)

@@ -189,6 +189,7 @@ class Restore:
         table: ScheduleTable = self.engine.schedules
         table.pause(schedule, state.paused)
         schedule.state = state[0]
+        table.latest_wall_ns = max(table.latest_wall_ns, schedule.state.last_ns)
         return table.place(schedule)
 
     def place(self, job, numbers):

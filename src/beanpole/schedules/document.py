@@ -6,8 +6,8 @@ a stranger chooses, the body, stands behind the empty line and can't become a he
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -73,6 +73,8 @@ class Document:
     key: bytes = b""
     until_reserve: bool = False
     body: bytes = b""
+    places: Mapping[str, int] = field(default_factory=dict, compare=False)
+    """In which line of the text each name stood."""
 
     @property
     def times(self) -> tuple[object, ...]:
@@ -127,13 +129,11 @@ expression = lru_cache(maxsize=1_024)(Cron)
 
 
 def parse(text: bytes) -> Document:
-    """Read a document. Whether its zone is there and whether it ever fires is for :func:`check` to say.
+    """Read a document. Whether it is too long, its zone is there and it ever fires is for :func:`check` to say.
 
     Raises:
         ScheduleError: a line is wrong; it says which, and why.
     """
-    if len(text) > limits.DOCUMENT_BYTES_MAX:
-        raise ScheduleError(0, f"a schedule has {limits.DOCUMENT_BYTES_MAX} bytes at most")
     values: dict[str, Any] = {}
     at: dict[str, int] = {}  # in which line each name stands
     rest = text
@@ -144,8 +144,6 @@ def parse(text: bytes) -> Document:
         if not line:
             break
         count += 1
-        if len(text) - len(rest) > HEADER_BYTES_MAX:
-            raise ScheduleError(count, f"the lines before the empty one have {HEADER_BYTES_MAX} bytes at most")
         try:
             name, found = read_line(line, LINES, at, "line", "; behind an empty line stands the body")
         except ValueError as wrong:
@@ -153,7 +151,7 @@ def parse(text: bytes) -> Document:
         at[name] = count
         values |= found
     fit_together(values, at)
-    return Document(**values, body=rest)
+    return Document(**values, body=rest, places=at)
 
 
 def fit_together(values: dict[str, Any], at: dict[str, int]) -> None:
@@ -173,32 +171,39 @@ def fit_together(values: dict[str, Any], at: dict[str, int]) -> None:
         raise ScheduleError(at["zone"], "no line has a local time for which a zone counts")
 
 
-def check(document: Document) -> None:
-    """Complain of what only this machine's zones, or a search, can tell.
+def measure(document: Document) -> None:
+    """Complain of a document whose one form is too long: that is what is sent and kept.
 
     Raises:
-        ScheduleError: its zone is not there, it ends before it starts, or it never fires.
+        ScheduleError: it is.
     """
+    if len(document.header) > HEADER_BYTES_MAX:
+        raise ScheduleError(0, f"the lines before the empty one have {HEADER_BYTES_MAX} bytes at most")
+    if len(document.text) > limits.DOCUMENT_BYTES_MAX:
+        raise ScheduleError(0, f"a schedule has {limits.DOCUMENT_BYTES_MAX} bytes at most")
+
+
+def check(document: Document) -> None:
+    """Complain of what only its one form, this machine's zones, or a search can tell.
+
+    Raises:
+        ScheduleError: it is too long, its zone is not there, it ends before it starts, or it never fires.
+    """
+    measure(document)
     try:
         timing = document.timing()
     except ZoneError as wrong:
-        raise ScheduleError(line_of(document, "zone"), f"zone: {wrong}") from None
+        raise ScheduleError(document.places.get("zone", 0), f"zone: {wrong}") from None
     if timing.end_ns < timing.start_ns:
-        raise ScheduleError(line_of(document, "end"), "end is before start")
+        raise ScheduleError(document.places.get("end", 0), "end is before start")
     if document.cron and expression(document.cron).first_from(SEARCHED_FROM_S) == NEVER:
-        raise ScheduleError(line_of(document, "cron"), "cron: there is no such day in 50 years")
+        raise ScheduleError(document.places.get("cron", 0), "cron: there is no such day in 50 years")
     if timing.after(timing.start_ns - 1) is None:
         raise ScheduleError(0, "it never fires")
 
 
 SEARCHED_FROM_S = 946_684_800
 """Where the search for any day of an expression begins: 2000-01-01, in local seconds."""
-
-
-def line_of(document: Document, name: str) -> int:
-    """Return the number of the line of that name in the document's one form; 0: there is none."""
-    names = [line.partition(b":")[0] for line in document.header.splitlines()]
-    return names.index(name.encode()) + 1 if name.encode() in names else 0
 
 
 # --- Times ------------------------------------------------------------------------------------------------------------

@@ -115,13 +115,9 @@ def document_of(values: Mapping[str, object], body: bytes = b"") -> Document:
     lines = [f"{name}: {text_of(name, value)}\n" for name, value in values.items()]
     try:
         document = parse("".join(lines).encode(errors="surrogateescape") + b"\n" + body)
-    except ScheduleError as error:
-        raise EntryError(names[error.line - 1] if error.line else "", error.why) from None
-    try:
         check(document)
     except ScheduleError as error:
-        written = document.header.decode().splitlines()
-        raise EntryError(written[error.line - 1].partition(":")[0] if error.line else "", error.why) from None
+        raise EntryError(names[error.line - 1] if error.line else "", error.why) from None
     return document
 
 

@@ -6,6 +6,7 @@ nothing is remembered. New zone data counts from the next start on.
 
 import contextlib
 import re
+import struct
 import zoneinfo
 from importlib import import_module
 from pathlib import Path
@@ -39,7 +40,7 @@ def zone(name: str) -> ZoneInfo:
         raise ZoneError(f"{name[:NAME_CHARS_MAX]!a} can't be the name of a time zone, as Europe/Berlin is")
     try:
         return ZoneInfo(name)
-    except (ValueError, OSError, LookupError):
+    except (ValueError, OSError, LookupError, EOFError, struct.error):
         raise ZoneError(f"there is no time zone {name!a} in the data of this machine") from None
 
 

@@ -186,8 +186,9 @@ class FakeServer:
         """Sets the wall clock, to a time with its zone or to Unix seconds; no delay or timeout ends by that.
 
         Schedules see it at once. Set forward, times that are more than their `late` behind are missed: so let time pass
-        by :meth:`advance` for each to fire. Set back, they wait, as for any server. Raises ArgumentError for a time
-        without a zone, and for one that is not between 1970 and 2100.
+        by :meth:`advance` for each to fire. Set back by up to three hours, they wait; by more, they do so for ten
+        minutes, as on any server. Raises ArgumentError for a time without a zone, and for one that is not between
+        1970 and 2100.
         """
         if isinstance(wall, datetime) and wall.utcoffset() is None:
             raise ArgumentError(f"the wall clock is set to a time with its zone, not to {wall!r}")

@@ -242,6 +242,20 @@ def test_what_is_overdue_when_its_times_change_is_missed(clock: Clock) -> None:
     assert clock.fired() == [(60, 1)]
 
 
+@pytest.mark.parametrize("change", ["set", "pause"])
+def test_a_time_that_has_come_is_missed_before_its_spread_is_over(clock: Clock, change: str) -> None:
+    clock.set("s", "every: 3600", "spread: 3600")
+    clock.pass_s(HOUR + 1)
+    assert clock.counts("s") == (0, 0, 0)
+    if change == "set":
+        clock.set("s", "every: 1800", "spread: 3600")
+    else:
+        clock.ask("pause-schedule s on")
+        clock.ask("pause-schedule s off")
+    assert clock.counts("s") == (0, 0, 1)
+    assert clock.next_s("s") > HOUR
+
+
 def test_other_lines_leave_the_next_time(clock: Clock) -> None:
     clock.set("s", "every: 3600", "start: 2025-12-01T12:30:00Z")
     assert clock.set("s", "every: 3600", "start: 2025-12-01T12:30:00Z", "tube: u") == f"SCHEDULED {NOON + 1800}"
@@ -315,7 +329,9 @@ def test_a_wrong_clock_that_is_put_right_costs_a_fire_and_heals(clock: Clock) ->
     clock.set_wall(NOON + 10 * 365 * 24 * HOUR)
     clock.pass_s(2)
     assert len(clock.fired()) >= 3
-    clock.set_wall(NOON + 2)
+    clock.set_wall(NOON)
+    clock.pass_s(599)
+    assert said == []
     clock.pass_s(2)
     assert len(said) == 1
     assert "\nclock-sets: 1\n" in clock.ask("stats")
@@ -323,6 +339,20 @@ def test_a_wrong_clock_that_is_put_right_costs_a_fire_and_heals(clock: Clock) ->
     assert clock.next_s("n") == 1.5 * HOUR
     clock.pass_s(HOUR)
     assert [at for at, _ in clock.fired()] == [HOUR]
+
+
+def test_a_clock_that_is_far_behind_for_some_minutes_makes_nothing_fire_twice(clock: Clock) -> None:
+    """As that of a machine which has just started, until it is put right."""
+    clock.set("s", "every: 3600")
+    clock.pass_s(HOUR)
+    assert clock.fired() == [(HOUR, 1)]
+    clock.set_wall(0)
+    clock.pass_s(500)
+    clock.set_wall(NOON + HOUR + 600)
+    clock.pass_s(HOUR)
+    assert clock.fired() == [(2 * HOUR, 2)]
+    assert clock.counts("s") == (2, 0, 0)
+    assert "\nclock-sets: 0\n" in clock.ask("stats")
 
 
 # --- what can't fire --------------------------------------------------------------------------------------------------
@@ -335,6 +365,7 @@ def test_a_full_disk_blocks_and_what_is_late_then_is_missed() -> None:
     records.room = Room.FULL
     clock.pass_s(12)
     assert clock.state("s")["blocked"] == "disk"
+    assert "\nschedules-due: 1\n" in clock.ask("stats")
     assert clock.counts("s") == (0, 0, 0)
     records.room = Room.OK
     clock.pass_s(1)

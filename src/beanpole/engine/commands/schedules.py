@@ -13,7 +13,6 @@ from cython.cimports.beanpole.engine.commands.long_command import LongCommand, b
 from cython.cimports.beanpole.engine.commands.serve import offer, offer_all
 from cython.cimports.beanpole.engine.commands.tubes import bad_text
 from cython.cimports.beanpole.engine.policies.firing import (
-    behind,
     fired_bytes,
     look_soon,
     miss_overdue,
@@ -26,7 +25,7 @@ from cython.cimports.beanpole.engine.policies.firing import (
 from cython.cimports.beanpole.engine.state.job import Job
 from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.records import Room
-from cython.cimports.beanpole.engine.state.schedule import Blocked, Schedule, ScheduleState, ScheduleTable
+from cython.cimports.beanpole.engine.state.schedule import Schedule, ScheduleState, ScheduleTable
 from cython.cimports.beanpole.engine.state.session import Session
 from cython.cimports.beanpole.protocol.extensions import Kind, bit
 from cython.cimports.beanpole.protocol.replies import ReplyBuffer, Word
@@ -39,7 +38,8 @@ BODIES_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.BODIES_BYTES_MAX)
 SCHEDULES_PER_PAGE = cython.declare(cython.Py_ssize_t, 1_000)  # where no limit is asked for
 SCHEDULES_PER_TURN = cython.declare(cython.Py_ssize_t, 200)  # that are written at a time: a fraction of a millisecond
 MOVES_PER_FRAME = cython.declare(cython.Py_ssize_t, 3)  # jobs that are moved in the time in which one is written
-MOVES_PER_SETTING = cython.declare(cython.Py_ssize_t, 400)  # the same of one that is read and checked
+MOVES_PER_SETTING = cython.declare(cython.Py_ssize_t, 150)  # the same of one that is read and checked
+MOVES_PER_WEEKS = cython.declare(cython.Py_ssize_t, 3_000)  # the same of one with `weeks`, whose days are far between
 MOVES_PER_PUT = cython.declare(cython.Py_ssize_t, 5)  # the same of a job that is put
 
 
@@ -75,6 +75,8 @@ def set_schedule(queue, now_ns, session, command):
         check(document)
     except ScheduleError as wrong:
         return bad_text(session, Word.BAD_SCHEDULE, wrong.line, wrong.why)
+    if document.weeks > 1:
+        session.moved_count += MOVES_PER_WEEKS
     if len(document.body) > queue.body_bytes_max:
         return bad_text(session, Word.BAD_SCHEDULE, 0, f"a job has {queue.body_bytes_max} bytes at most here")
     text: bytes = document.text
@@ -98,11 +100,10 @@ def set_schedule(queue, now_ns, session, command):
     schedule: Schedule = queue.schedule_table().add(name, text, now_ns, document.level)
     schedule.take(document)
     if times != document.times:
-        set_next(schedule, cython.address(state), behind(cython.address(state), wall_ns))
+        set_next(schedule, cython.address(state), max(wall_ns, state.last_ns))
     elif state.due_ns:
         set_next(schedule, cython.address(state), state.next_ns - 1)  # its spread may be another
     schedule.state = state
-    schedule.blocked = Blocked.NOT
     queue.records.schedule_changed(schedule)
     queue.schedules.place(schedule)
     look_soon(queue, now_ns)
@@ -148,9 +149,8 @@ def pause_schedule(queue, now_ns, session, command):
     miss_overdue(schedule, cython.address(state), wall_ns)
     table.miss_count += state.misses - schedule.state.misses
     if state.next_ns and not command.args.on:
-        set_next(schedule, cython.address(state), behind(cython.address(state), wall_ns))
+        set_next(schedule, cython.address(state), max(wall_ns, state.last_ns))
     schedule.state = state
-    schedule.blocked = Blocked.NOT
     table.pause(schedule, command.args.on)
     queue.records.schedule_fired(schedule, None)
     table.place(schedule)
@@ -190,7 +190,7 @@ def fire_schedule(queue, now_ns, session, command):
 
 
 @cython.cfunc
-def add_schedule(out: ReplyBuffer, schedule: Schedule, shown: cython.Py_ssize_t) -> cython.int:
+def add_schedule(out: ReplyBuffer, queue: Queue, schedule: Schedule, shown: cython.Py_ssize_t) -> cython.int:
     """Append a schedule with the first bytes of its document."""
     state: cython.pointer(ScheduleState) = cython.address(schedule.state)
     shown = min(shown, cython.cast(cython.Py_ssize_t, len(schedule.text)))
@@ -209,8 +209,10 @@ def add_schedule(out: ReplyBuffer, schedule: Schedule, shown: cython.Py_ssize_t)
         add_moment(out, b" due=", state.due_ns)
     if state.job:
         add_count(out, b" job=", state.job)
-    if schedule.blocked:
-        out.add_bytes(b" blocked=disk" if schedule.blocked == Blocked.DISK else b" blocked=zone")
+    if schedule.zoneless:
+        out.add_bytes(b" blocked=zone")
+    elif queue.schedules.is_full and schedule.heap_index >= 0 and state.due_ns <= wall_of(queue, queue.now_ns):
+        out.add_bytes(b" blocked=disk")
     out.end()
     out.add(schedule.text, shown)
     return out.end()
@@ -234,7 +236,7 @@ def get_schedule(queue, now_ns, session, command):
     if schedule is None:
         return queue.not_found(session)
     session.read_index = queue.records.index
-    return add_schedule(session.out, schedule, len(schedule.text))
+    return add_schedule(session.out, queue, schedule, len(schedule.text))
 
 
 @cython.final
@@ -268,7 +270,7 @@ class SchedulePage(LongCommand):
             full = self.count > 0 and shown > self.bytes_left
             if full:
                 break
-            add_schedule(self.frames, schedule, shown)
+            add_schedule(self.frames, queue, schedule, shown)
             self.bytes_left -= shown
             self.count += 1
             self.after = name

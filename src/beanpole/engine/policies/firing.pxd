@@ -13,7 +13,6 @@ cdef int64_t wall_of(Queue queue, int64_t now_ns) noexcept
 cdef int look_soon(Queue queue, int64_t now_ns) except -1
 cdef int miss_overdue(Schedule schedule, ScheduleState *state, int64_t wall_ns) except -1
 cdef int set_next(Schedule schedule, ScheduleState *state, int64_t behind_ns) except -1
-cdef int64_t behind(ScheduleState *state, int64_t wall_ns) noexcept
 cdef int64_t state_bytes(Schedule schedule) except -1
 cdef int64_t fired_bytes(Schedule schedule) except -1
 cdef int record(Queue queue, ScheduleTable table, Schedule schedule, ScheduleState *state, Job job) except -1

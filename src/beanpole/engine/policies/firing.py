@@ -2,13 +2,14 @@
 
 Each time becomes a job, or is skipped, for the job before is still there or its key is taken, or is missed, for it
 passed while nothing could fire: the state of the schedule counts all three. The state and the job stand in one record,
-so that a crash takes both or none, and it is written only where there is room. Where there is none, or this machine has
-no data of the zone, nothing happens, the schedule is blocked, and it is tried again in a second, or a minute.
+so that a crash takes both or none, and it is written only where there is room. Where there is none, nothing happens,
+and it is tried again in a second; where this machine has no data of the zone, in a minute.
 
 The wall clock is the engine's clock and `Queue.wall_lead_ns`, which whoever runs the engine sets before each tick.
 While there are schedules it is looked at each second at least. Set back by up to three hours, times wait for it: none
-is at or before the last one. Set back further, it was wrong before, and all next times are computed again, as they are
-at each start, when zones may have other data.
+is at or before the last one. Set back further, it is wrong now, or was before: nothing fires for ten minutes, in which
+it is put right where a machine has just started. Then all next times are computed again, as they are at each start,
+when zones may have other data.
 """
 
 import cython
@@ -18,7 +19,7 @@ from cython.cimports.beanpole.engine.policies.uniqueness import give_body_key, g
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, new_job
 from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.records import Room
-from cython.cimports.beanpole.engine.state.schedule import Blocked, Schedule, ScheduleState, ScheduleTable
+from cython.cimports.beanpole.engine.state.schedule import Schedule, ScheduleState, ScheduleTable
 from cython.cimports.beanpole.engine.state.tags import (
     EXPIRY_BYTES,
     SCHEDULED_FIXED,
@@ -32,7 +33,6 @@ from cython.cimports.libc.stdint import int64_t
 from beanpole.engine import limits
 
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
-MINUTE_NS = cython.declare(int64_t, 60 * 1_000_000_000)
 ROOM_RETRY_NS = cython.declare(int64_t, limits.ROOM_RETRY_NS)
 
 MOVES_PER_FIRE = cython.declare(cython.Py_ssize_t, 50)
@@ -44,6 +44,10 @@ BYTES_PER_MOVE = cython.declare(int64_t, 200)  # that are recorded in the time i
 
 MISSES_COUNTED = cython.declare(cython.Py_ssize_t, 100)
 """Times that are counted one by one when they are missed together: nothing goes through a year of minutes."""
+
+COMPUTED_PER_TICK = cython.declare(cython.Py_ssize_t, 100)  # next times that are computed again in a tick
+DOUBT_NS = cython.declare(int64_t, 600 * 1_000_000_000)
+"""How long a wall clock that was set back by more than CLOCK_SET_NS is not believed."""
 
 CLOCK_SET_NS = cython.declare(int64_t, 3 * 3600 * 1_000_000_000)
 """A wall clock that is set back further was wrong before (cron(8) of Debian has the same three hours)."""
@@ -86,11 +90,6 @@ def cost_of(schedule: Schedule) -> cython.Py_ssize_t:
 # --- times ------------------------------------------------------------------------------------------------------------
 
 
-def behind(state, wall_ns):
-    """Return the moment behind which a schedule's next time is looked for that is set, or goes on, now."""
-    return wall_ns if state.last_ns > wall_ns + CLOCK_SET_NS else max(wall_ns, state.last_ns)
-
-
 def set_next(schedule, state, behind_ns):
     """Let the next time be the first one behind a moment; without data of the zone that is left for later."""
     schedule.read()
@@ -106,15 +105,15 @@ def set_next(schedule, state, behind_ns):
 
 
 @cython.cfunc
-def find_missed(schedule: Schedule, state: cython.pointer(ScheduleState), due_ns: int64_t) -> cython.Py_ssize_t:
-    """Count the times from the next one on that were due by a moment, MISSES_COUNTED at the most; note the last one.
+def find_missed(schedule: Schedule, state: cython.pointer(ScheduleState), until_ns: int64_t) -> cython.Py_ssize_t:
+    """Count the times from the next one up to a moment, MISSES_COUNTED at the most, and note the last one.
 
     That is found backwards from the moment.
     """
     schedule.read()
     times = schedule.times()
     at = state.next_ns
-    latest = None if times is None else times.until(due_ns - schedule.spread_ns)
+    latest = None if times is None else times.until(until_ns)
     if latest is None or latest < at:
         latest = at  # the zone is missing, or has other data than when this time was computed
     state.last_ns = latest
@@ -126,8 +125,8 @@ def find_missed(schedule: Schedule, state: cython.pointer(ScheduleState), due_ns
 
 
 def miss_overdue(schedule, state, wall_ns):
-    """Count the times as missed that are due and have not fired, for the schedule is paused or gets others now."""
-    if not state.paused and 0 < state.due_ns <= wall_ns:
+    """Count the times as missed that have come and not fired, for the schedule is paused or gets others now."""
+    if not state.paused and state.due_ns and state.next_ns <= wall_ns:
         state.misses += find_missed(schedule, state, wall_ns)
     return 0
 
@@ -143,36 +142,43 @@ def fire_due(queue, now_ns, most, changed):
     table: ScheduleTable = queue.schedules
     wall_ns: int64_t = wall_of(queue, now_ns)
     spent: cython.Py_ssize_t = 0
+    queue.schedules_at_ns = -1 if not table.names else now_ns + queue.wall_look_ns
     if wall_ns < table.latest_wall_ns - CLOCK_SET_NS:
+        if table.doubted_ns == 0:
+            table.doubted_ns = now_ns
+        if now_ns - table.doubted_ns < DOUBT_NS:
+            queue.schedules_at_ns = min(queue.schedules_at_ns, table.doubted_ns + DOUBT_NS)
+            return 0
         table.latest_wall_ns = wall_ns
         table.clock_set_count += 1
         table.computed = b""
         queue.notice("the wall clock was set back by more than three hours: the next times of schedules follow it")
+    table.doubted_ns = 0
     table.latest_wall_ns = max(table.latest_wall_ns, wall_ns)
-    queue.schedules_at_ns = -1 if not table.names else now_ns + queue.wall_look_ns
     if queue.draining:
         return 0  # the next server finds what is late, or missed
-    if table.computed is not None:
-        spent += compute_again(queue, now_ns, table, wall_ns, most)
-    while table.heap.count and table.heap.entries[0].key <= wall_ns and spent < most:
-        spent += fire(queue, now_ns, wall_ns, table, cython.cast(Schedule, table.heap.entries[0].item), changed)
-    if table.heap.count:
+    cost: cython.Py_ssize_t = 1
+    while cost and table.heap.count and table.heap.entries[0].key <= wall_ns and spent < most:
+        cost = fire(queue, now_ns, wall_ns, table, cython.cast(Schedule, table.heap.entries[0].item), changed)
+        spent += cost
+    if cost == 0:
+        queue.schedules_at_ns = now_ns + (SECOND_NS if table.is_full else ROOM_RETRY_NS)
+    elif table.heap.count:
         root_ns: int64_t = max(table.heap.entries[0].key - queue.wall_lead_ns, 0)
         queue.schedules_at_ns = min(queue.schedules_at_ns, root_ns)
     if table.computed is not None:
+        spent += compute_again(queue, table, wall_ns, most - spent)
         queue.schedules_at_ns = min(queue.schedules_at_ns, now_ns + ROOM_RETRY_NS)
     return spent
 
 
 @cython.cfunc
-def compute_again(
-    queue: Queue, now_ns: int64_t, table: ScheduleTable, wall_ns: int64_t, most: cython.Py_ssize_t
-) -> cython.Py_ssize_t:
+def compute_again(queue: Queue, table: ScheduleTable, wall_ns: int64_t, most: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """Compute more of the next times that lie ahead once more; record those that have moved, if there is room."""
     state: ScheduleState
     schedule: Schedule
     spent: cython.Py_ssize_t = 0
-    names: list = table.names_after(table.computed, most // MOVES_PER_FIRE)
+    names: list = table.names_after(table.computed, COMPUTED_PER_TICK)
     for name in names:
         if spent >= most:
             return spent
@@ -186,7 +192,7 @@ def compute_again(
         unread: cython.bint = not schedule.is_read
         spent += cost_of(schedule)
         if was_wrong or schedule.times() is not None:
-            behind_ns: int64_t = behind(cython.address(state), wall_ns)
+            behind_ns: int64_t = wall_ns
             if not was_wrong:
                 # A time that has passed and lies before the next one was over when the schedule was set, or went on.
                 behind_ns = max(min(wall_ns, state.next_ns - 1), state.last_ns)
@@ -200,7 +206,7 @@ def compute_again(
             table.place(schedule)
         if unread:
             schedule.forget()  # for many fire seldom
-    if len(names) < most // MOVES_PER_FIRE:
+    if len(names) < COMPUTED_PER_TICK:
         table.computed = None
     return spent
 
@@ -209,19 +215,25 @@ def compute_again(
 def fire(
     queue: Queue, now_ns: int64_t, wall_ns: int64_t, table: ScheduleTable, schedule: Schedule, changed: list
 ) -> cython.Py_ssize_t:
-    """Do what is due with a schedule, in this order: times that are missed, those that are skipped, a job.
+    """Do what is due with a schedule, in this order: times that are missed, one that is skipped, a job.
 
-    Return in which time that is done, as :func:`fire_due` does.
+    Return in which time that is done, as :func:`fire_due` does; 0: there is no room to record it.
     """
-    state: ScheduleState = schedule.state  # what holds when there is room to record it
+    state: ScheduleState = schedule.state
     cost: cython.Py_ssize_t = cost_of(schedule)
-    schedule.read()
+    size: int64_t = fired_bytes(schedule)
+    room: cython.int = queue.records.room_for_put(size)  # a record without a job is smaller
+    table.is_full = room == Room.FULL
+    if room != Room.OK:
+        return 0
     if state.due_ns == 0:
         if schedule.times() is None:
-            return cost + block(table, schedule, Blocked.ZONE, wall_ns)
+            table.place(schedule)
+            return cost
         set_next(schedule, cython.address(state), state.next_ns)
         if state.due_ns == 0 or state.due_ns > wall_ns:
-            return cost + keep(queue, table, schedule, cython.address(state), wall_ns)
+            record(queue, table, schedule, cython.address(state), None)
+            return cost
     due_ns: int64_t = state.due_ns
     fires: cython.bint = True
     misses: cython.Py_ssize_t = 0
@@ -229,75 +241,39 @@ def fire(
     if wall_ns - due_ns > schedule.late_ns:
         fires = schedule.catch_up
         missed_ns: int64_t = wall_ns if fires else wall_ns - schedule.late_ns - 1
-        misses = find_missed(schedule, cython.address(state), missed_ns)
+        misses = find_missed(schedule, cython.address(state), missed_ns - schedule.spread_ns)
         cost += MOVES_PER_MISS * misses
         misses -= fires
-        state.misses += misses
     skips: cython.bint = fires and is_held_back(queue, now_ns, schedule, changed)
+    job: Job = None
+    if fires and not skips:
+        job = put_fired(queue, now_ns, schedule, state.last_ns, state.fires + 1)
+        if job is None:
+            table.is_full = True
+            return 0
+        changed.append(job.tube)
+        state.fires += 1
+        state.job = job.id
+        table.fire_count += 1
+        queue.server_times.schedule_late.add((wall_ns - due_ns) // 1_000)
+        cost += size // BYTES_PER_MOVE
     state.skips += skips
-    set_next(schedule, cython.address(state), state.last_ns)
-    if not fires or skips:
-        if keep(queue, table, schedule, cython.address(state), wall_ns) == 0:
-            table.miss_count += misses
-            table.skip_count += skips
-        return cost
-    size: int64_t = fired_bytes(schedule)
-    room: cython.int = queue.records.room_for_put(size)
-    if room != Room.OK:
-        return cost + no_room(table, schedule, room, wall_ns)
-    job: Job = put_fired(queue, now_ns, schedule, state.last_ns, state.fires + 1)
-    if job is None:
-        return cost + block(table, schedule, Blocked.DISK, wall_ns)
-    state.fires += 1
-    state.job = job.id
-    table.fire_count += 1
+    state.misses += misses
+    table.skip_count += skips
     table.miss_count += misses
-    queue.server_times.schedule_late.add((wall_ns - due_ns) // 1_000)
+    set_next(schedule, cython.address(state), state.last_ns)
     record(queue, table, schedule, cython.address(state), job)
-    changed.append(job.tube)
-    return cost + size // BYTES_PER_MOVE
+    return cost
 
 
 # --- what becomes of it -----------------------------------------------------------------------------------------------
 
 
-@cython.cfunc
-def keep(
-    queue: Queue, table: ScheduleTable, schedule: Schedule, state: cython.pointer(ScheduleState), wall_ns: int64_t
-) -> cython.int:
-    """Let a schedule have another state without a job, if there is room to record it; 0: there was."""
-    room: cython.int = queue.records.room_for_change(state_bytes(schedule))
-    if room != Room.OK:
-        no_room(table, schedule, room, wall_ns)
-        return 1
-    record(queue, table, schedule, state, None)
-    return 0
-
-
 def record(queue, table, schedule, state, job):
     """Let a schedule have another state, and record it with the job that it has put."""
     schedule.state = state[0]
-    schedule.blocked = Blocked.NOT
     queue.records.schedule_fired(schedule, job)
-    table.place(schedule)
-    if state.next_ns and state.due_ns == 0:
-        block(table, schedule, Blocked.ZONE, wall_of(queue, queue.now_ns))
-    return 0
-
-
-@cython.cfunc
-def no_room(table: ScheduleTable, schedule: Schedule, room: cython.int, wall_ns: int64_t) -> cython.int:
-    """Let a schedule try again that finds no room: soon if the end of the turn makes some, else in a second."""
-    if room == Room.WAIT:
-        return table.wait(schedule, wall_ns + ROOM_RETRY_NS)
-    return block(table, schedule, Blocked.DISK, wall_ns)
-
-
-@cython.cfunc
-def block(table: ScheduleTable, schedule: Schedule, why: cython.int, wall_ns: int64_t) -> cython.int:
-    """Let a schedule that can't fire try again: in a second, or where its zone is missing in a minute."""
-    schedule.blocked = why
-    return table.wait(schedule, wall_ns + (SECOND_NS if why == Blocked.DISK else MINUTE_NS))
+    return table.place(schedule)
 
 
 @cython.cfunc

@@ -4,12 +4,6 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from beanpole.engine.state.heap cimport Heap, Item
 
-cpdef enum Blocked:
-    # Why a schedule can't fire what is due.
-    NOT = 0
-    DISK                                 # the log has no room
-    ZONE                                 # this machine has no data of its zone
-
 cdef struct ScheduleState:
     # What changes of a schedule as it fires, as a log keeps it. Times are nanoseconds of UTC.
     int64_t next_ns                      # its next time; 0: nothing is left
@@ -45,7 +39,7 @@ cdef class Schedule(Item):
     cdef readonly int64_t set_at_ns      # when the document was set, engine clock
     cdef ScheduleState state
     cdef readonly uint8_t level          # the least program that understands the document
-    cdef readonly uint8_t blocked        # a Blocked
+    cdef bint zoneless                   # its next time is not known, for this machine has no data of its zone
     cdef readonly uint32_t segment       # the log's segment with its record; 0: none
     cdef readonly uint32_t record_bytes  # the size of that, as the log has booked it; 0: it has none
     cdef readonly uint64_t number        # how many were made before it; breaks ties
@@ -65,7 +59,10 @@ cdef class ScheduleTable:
     cdef readonly uint64_t skip_count
     cdef readonly uint64_t miss_count
     cdef readonly uint64_t clock_set_count   # how often a wrong wall clock was put right
+    cdef Py_ssize_t zoneless_count
+    cdef bint is_full                    # what is due has found no room in the log
     cdef int64_t latest_wall_ns          # the latest that the wall clock was since it was wrong
+    cdef int64_t doubted_ns              # since when it has been far behind that, engine clock; 0: it is not
     cdef bytes computed                  # times up to this name are computed again; None: all are
     cdef Schedule named(self, bytes name)
     cdef Schedule add(self, bytes name, bytes text, int64_t set_at_ns, uint8_t level)

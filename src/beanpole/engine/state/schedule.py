@@ -12,11 +12,15 @@ from zlib import crc32
 
 import cython
 from cython.cimports.beanpole.engine.state.heap import Heap
+from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.string import memset
 
 if TYPE_CHECKING:
     from beanpole.schedules.document import Document
     from beanpole.schedules.timing import Timing
+
+
+MINUTE_NS = cython.declare(int64_t, 60_000_000_000)
 
 
 def parsed(text: bytes) -> Document:
@@ -118,6 +122,7 @@ class ScheduleTable:
         if schedule.heap_index >= 0:
             self.heap.remove(schedule)
         self.paused_count -= schedule.state.paused
+        self.zoneless_count -= schedule.zoneless
         del self.by_name[schedule.name]
         del self.names[bisect_left(self.names, schedule.name)]
         return 0
@@ -135,10 +140,13 @@ class ScheduleTable:
         return 0
 
     def place(self, schedule):
-        """Let a schedule stand in the heap as its state says."""
-        self.latest_wall_ns = max(self.latest_wall_ns, schedule.state.last_ns)
-        if schedule.state.next_ns and not schedule.state.paused:
-            return self.wait(schedule, schedule.state.due_ns)
+        """Let a schedule stand in the heap as its state says; one whose next time is not known yet, for a minute."""
+        waits: cython.bint = schedule.state.next_ns != 0 and not schedule.state.paused
+        zoneless: cython.bint = waits and schedule.state.due_ns == 0
+        self.zoneless_count += zoneless - schedule.zoneless
+        schedule.zoneless = zoneless
+        if waits:
+            return self.wait(schedule, self.latest_wall_ns + MINUTE_NS if zoneless else schedule.state.due_ns)
         return self.heap.remove(schedule) if schedule.heap_index >= 0 else 0
 
     def pause(self, schedule, paused):
@@ -148,4 +156,4 @@ class ScheduleTable:
 
     def due_count(self, wall_ns):
         """Return how many should have fired by now; it takes as long as that are many."""
-        return self.heap.count_until(wall_ns, 0)
+        return self.heap.count_until(wall_ns, 0) + self.zoneless_count

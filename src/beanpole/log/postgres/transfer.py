@@ -68,7 +68,8 @@ async def import_directory(conninfo: str, path: Path, progress: Progress) -> Mov
         tip = await empty_tip(store)
         with locked(path):
             replay = await asyncio.to_thread(read_directory, path)
-        if replay.restore.engine.schedules is not None and store.settings.format < format_of(b"set-schedule"):
+        schedules = replay.restore.engine.schedules
+        if schedules is not None and schedules.count and store.settings.format < format_of(b"set-schedule"):
             raise RefusedError(
                 f"{path} has schedules, and the log of this cluster is written in format {store.settings.format}: make "
                 "a cluster in another database with the `beanpole cluster init` of this version"
