@@ -37,6 +37,9 @@ OPTIMIZED = {
 }
 """By whether a module is hot."""
 
+ERRORS = ["-Werror=implicit-function-declaration", "-Werror=incompatible-pointer-types", "-Werror=int-conversion"]
+"""What gcc takes for errors from 14 on, which Debian 13 has."""
+
 PARTS = Path("sbom.cdx.json")
 """What is installed with a distribution; `make sbom` writes it."""
 
@@ -68,7 +71,9 @@ def compiled_modules(hot: re.Pattern[str], linux: re.Pattern[str]) -> list[Exten
         is_hot = hot.fullmatch(name) is not None
         # Python's own flags have -g, which takes a third of gcc's time and makes a module seven times as long.
         found.append(
-            Extension(name, [str(source)], extra_compile_args=[*OPTIMIZED[is_hot], "-g0", "-Wno-unused-function"])
+            Extension(
+                name, [str(source)], extra_compile_args=[*OPTIMIZED[is_hot], *ERRORS, "-g0", "-Wno-unused-function"]
+            )
         )
         found[-1].cython_directives = {"nonecheck": not is_hot}
     return found

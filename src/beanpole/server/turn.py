@@ -340,7 +340,7 @@ class Turn:
     def note_end(self, ended_ns):
         """Note when the turn ended; return what is known of it if it was slow, else None."""
         took_ns: int64_t = ended_ns - self.began_ns + self.held_up_ns
-        counts: cython.p_ulonglong = self.engine.command_counts
+        counts: cython.pointer(uint64_t) = self.engine.command_counts
         total: uint64_t = 0
         verb: cython.int
         for verb in range(VERB_COUNT):
