@@ -188,6 +188,8 @@ class Restore:
         """Give a schedule a state, and let it wait as that says."""
         table: ScheduleTable = self.engine.schedules
         table.pause(schedule, state.paused)
+        if schedule.state.last_ns and not state.last_ns:
+            table.latest_wall_ns = 0  # a wrong clock was put right here
         schedule.state = state[0]
         table.latest_wall_ns = max(table.latest_wall_ns, schedule.state.last_ns)
         return table.place(schedule)

@@ -257,6 +257,15 @@ def test_newer_data_of_a_zone_moves_next_times_that_lie_ahead_and_no_others() ->
     assert b" next=1700001600 last=1700000400 fires=1 " in lives.ask(b"get-schedule s")
 
 
+def test_wrong_clock_that_was_put_right_is_told_of_once() -> None:
+    wrong = State(START + 10**17 + SECOND, START + 10**17 + SECOND, START + 10**17)
+    right = State(START + 60 * SECOND, START + 60 * SECOND)
+    for last, count in ((wrong, 1), (right, 0)):
+        lives = Lives(log_of(schedule_record(b"s", wrong, b"every: 60\n\n"), fired_record(b"s", last)))
+        lives.life.tick()
+        assert b"\nclock-sets: %d\n" % count in lives.ask(b"stats")
+
+
 def test_without_data_of_its_zone_the_next_time_fires_and_then_the_schedule_is_blocked() -> None:
     lives = after_a_start(b"cron: 40 22 * * *\nzone: Mars/Olympus\n\n", START + 5 * SECOND)
     for seconds in (5, 60, 60):
