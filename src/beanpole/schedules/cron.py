@@ -29,6 +29,9 @@ ALIASES = {
 MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
 WEEKDAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
 
+PARTS_MAX = 200
+"""Numbers, ranges and steps in all fields: more than there are of different ones. Each takes some microseconds."""
+
 FIELDS = (
     ("minute", 0, 59, {}),
     ("hour", 0, 23, {}),
@@ -73,6 +76,8 @@ class Cron:
             self.text = " ".join(words)
         if len(words) != len(FIELDS):
             raise ArgumentError(f"a cron expression has {len(FIELDS)} fields, this one has {len(words)}")
+        if self.text.count(",") + len(FIELDS) > PARTS_MAX:
+            raise ArgumentError(f"the lists of a cron expression have {PARTS_MAX} parts at most")
         minute, hour, day, month, weekday = words
         self.minutes = numbers(0, minute)
         self.hours = numbers(1, hour)

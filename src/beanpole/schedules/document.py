@@ -114,11 +114,11 @@ class Document:
             return Every(self.every_ns, start_ns)
         if self.at:
             return Once(moment(self.at, where))
-        first_day = 0
-        if self.weeks > 1:
+        cron = expression(self.cron)
+        if self.weeks > 1 or self.excepted:
             first_day = datetime.fromtimestamp(start_ns // SECOND_NS, where).toordinal() - EPOCH_ORDINAL
-        excepted = frozenset(day.toordinal() - EPOCH_ORDINAL for day in self.excepted)
-        cron = expression(self.cron, self.weeks, first_day, excepted)
+            excepted = frozenset(day.toordinal() - EPOCH_ORDINAL for day in self.excepted)
+            cron = expression(self.cron, self.weeks, first_day, excepted)
         return InUtc(cron) if where is UTC else InZone(cron, where)
 
 

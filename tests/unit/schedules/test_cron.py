@@ -63,6 +63,7 @@ def test_expression_names_these_minutes(text: str, times: list[str]) -> None:
         ("", "a cron expression has 5 fields, this one has 0"),
         ("* * * * * *", "has 5 fields, this one has 6"),
         ("@reboot", "nothing of starts"),
+        (f"{'1,' * 200}1 * * * *", "the lists of a cron expression have 200 parts at most"),
         ("@often", "it is none of @hourly"),
         ("60 * * * *", "minute: '60' is not a number from 0 to 59"),
         ("* 24 * * *", "hour: '24'"),

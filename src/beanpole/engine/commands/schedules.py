@@ -40,6 +40,7 @@ SCHEDULES_PER_TURN = cython.declare(cython.Py_ssize_t, 200)  # that are written 
 MOVES_PER_FRAME = cython.declare(cython.Py_ssize_t, 3)  # jobs that are moved in the time in which one is written
 MOVES_PER_SETTING = cython.declare(cython.Py_ssize_t, 150)  # the same of one that is read and checked
 MOVES_PER_WEEKS = cython.declare(cython.Py_ssize_t, 3_000)  # the same of one with `weeks`, whose days are far between
+MOVES_PER_LINES_BYTE = cython.declare(cython.Py_ssize_t, 3)  # and for each byte of its lines
 MOVES_PER_PUT = cython.declare(cython.Py_ssize_t, 5)  # the same of a job that is put
 
 
@@ -67,16 +68,19 @@ def set_schedule(queue, now_ns, session, command):
     name: bytes = name_of(command)
     if queue.draining:
         return session.out.word(Word.DRAINING)
-    from beanpole.schedules.document import ScheduleError, check, parse  # noqa: PLC0415 - who has no schedules loads none
+    # Who has no schedules loads none of it.
+    from beanpole.schedules.document import HEADER_BYTES_MAX, ScheduleError, check, parse  # noqa: PLC0415
 
     session.moved_count += MOVES_PER_SETTING
     try:
         document = parse(command.body_at[: command.body_bytes])
         check(document)
     except ScheduleError as wrong:
+        session.moved_count += MOVES_PER_LINES_BYTE * min(command.body_bytes, HEADER_BYTES_MAX)
         return bad_text(session, Word.BAD_SCHEDULE, wrong.line, wrong.why)
     if document.weeks > 1:
         session.moved_count += MOVES_PER_WEEKS
+    session.moved_count += MOVES_PER_LINES_BYTE * (command.body_bytes - len(document.body))
     if len(document.body) > queue.body_bytes_max:
         return bad_text(session, Word.BAD_SCHEDULE, 0, f"a job has {queue.body_bytes_max} bytes at most here")
     text: bytes = document.text

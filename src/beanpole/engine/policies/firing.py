@@ -39,6 +39,7 @@ MOVES_PER_FIRE = cython.declare(cython.Py_ssize_t, 50)
 """Jobs that become ready in the time in which a schedule fires: a hundred fire in a tick at the most."""
 
 MOVES_PER_READING = cython.declare(cython.Py_ssize_t, 100)  # the same for one whose document is to be read
+MOVES_PER_LINES_BYTE = cython.declare(cython.Py_ssize_t, 1)  # and for each byte of its lines
 MOVES_PER_MISS = cython.declare(cython.Py_ssize_t, 5)  # the same of a time that is missed: where it lies is computed
 BYTES_PER_MOVE = cython.declare(int64_t, 200)  # that are recorded in the time in which a job becomes ready
 
@@ -81,10 +82,12 @@ def fired_bytes(schedule):
 
 
 @cython.cfunc
-@cython.exceptval(check=False)
 def cost_of(schedule: Schedule) -> cython.Py_ssize_t:
-    """Return in which time a schedule fires, or is computed again, in jobs that become ready."""
-    return MOVES_PER_FIRE if schedule.is_read else MOVES_PER_FIRE + MOVES_PER_READING
+    """Read a schedule. Return in which time it fires, or is computed again, in jobs that become ready."""
+    if schedule.is_read:
+        return MOVES_PER_FIRE
+    schedule.read()
+    return MOVES_PER_FIRE + MOVES_PER_READING + MOVES_PER_LINES_BYTE * schedule.body_at
 
 
 # --- times ------------------------------------------------------------------------------------------------------------
