@@ -21,7 +21,7 @@ from beanpole.schedules.timing import DAY_S, END_NS, SECOND_NS, Every, InUtc, In
 from beanpole.schedules.zones import NAME, NAME_CHARS_MAX, ZoneError, zone
 
 HEADER_BYTES_MAX = 4_096
-"""Bytes of its header lines."""
+"""Bytes of its header lines; those of the one form are always fewer."""
 
 EXCEPT_MAX = 100
 """Dates of `except:`, as many holidays as a few years have."""
@@ -144,6 +144,8 @@ def parse(text: bytes) -> Document:
         if not line:
             break
         count += 1
+        if len(text) - len(rest) > HEADER_BYTES_MAX:
+            raise ScheduleError(count, f"the lines before the empty one have {HEADER_BYTES_MAX} bytes at most")
         try:
             name, found = read_line(line, LINES, at, "line", "; behind an empty line stands the body")
         except ValueError as wrong:
@@ -177,8 +179,6 @@ def measure(document: Document) -> None:
     Raises:
         ScheduleError: it is.
     """
-    if len(document.header) > HEADER_BYTES_MAX:
-        raise ScheduleError(0, f"the lines before the empty one have {HEADER_BYTES_MAX} bytes at most")
     if len(document.text) > limits.DOCUMENT_BYTES_MAX:
         raise ScheduleError(0, f"a schedule has {limits.DOCUMENT_BYTES_MAX} bytes at most")
 

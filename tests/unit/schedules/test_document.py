@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from beanpole.errors import ScheduleError
 from beanpole.protocol.limits import DOCUMENT_BYTES_MAX
-from beanpole.schedules.document import LINES, check, parse
+from beanpole.schedules.document import HEADER_BYTES_MAX, LINES, check, parse
 from beanpole.schedules.zones import ZoneError, data_version, zone
 
 
@@ -90,6 +90,7 @@ def test_document_is_written_in_one_form(text: str, written: str) -> None:
         ("every: 5\nkey: " + "k" * 201 + "\n\n", 2, "key: a key has 1 to 200 bytes"),
         ("every: 5\nttr: 0\n\n", 2, "ttr: a whole number from 1"),
         ("every: 5\npri: 1\npri: 1\n\n", 3, "pri is there twice"),
+        ("every: 5\nkey: " + "k" * HEADER_BYTES_MAX + "\n\n", 2, f"have {HEADER_BYTES_MAX} bytes at most"),
     ],
 )  # fmt: skip
 def test_wrong_line_is_refused_by_its_number(text: str, line: int, why: str) -> None:
