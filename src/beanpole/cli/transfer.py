@@ -7,6 +7,7 @@ else as ``body_base64``. Import needs a body; it takes what a put would for the 
 import base64
 import json
 import os
+import shutil
 import stat
 import sys
 from collections.abc import Sequence
@@ -171,6 +172,7 @@ def report_exported(tube: str, count: int) -> None:
     type=click.File(encoding="utf-8", errors="surrogateescape"),
     help="Write the schedules of this crontab for review; nothing is put, and no server is asked.",
 )
+@click.option("--user-column", is_flag=True, help="The crontab has a user behind the times, as in /etc/cron.d.")
 @click.option("--zone", type=ZONE, help="Whose time the crontab means.  [default: that of this machine]")
 @click.option("--ready", is_flag=True, help="Make them ready, also those that were delayed or buried.")
 @click.option(
@@ -187,6 +189,7 @@ def import_(
     tube: str | None,
     file: IO[bytes],
     crontab: IO[str] | None,
+    user_column: bool,
     zone: str | None,
     ready: bool,
     skip: int,
@@ -203,14 +206,15 @@ def import_(
 
     With --crontab, write a file for "beanpole schedule apply": each line of the crontab is a schedule, whose jobs have
     the command as their body and go into TUBE, or else the tube cron. What can't be carried over is a comment with the
-    reason: exit code 1.
+    reason: exit code 1. In /etc/crontab, in files of /etc/cron.d, and where a line says root there, the word behind
+    the times is the user; a copy needs --user-column.
     """
     if crontab is not None:
-        return convert_crontab(out, crontab, tube or "cron", zone or zone_of_machine())
+        return convert_crontab(out, crontab, tube or "cron", zone or zone_of_machine(), has_users=user_column)
     if tube is None:
         raise click.UsageError("Missing argument 'TUBE'.")
-    if zone is not None:
-        raise click.UsageError("--zone is about a --crontab")
+    if zone is not None or user_column:
+        raise click.UsageError(f"{'--user-column' if user_column else '--zone'} is about a --crontab")
     return import_jobs(server.client(), out, tube, file, ready=ready, skip=skip)
 
 
@@ -253,16 +257,16 @@ def import_jobs(client: Client[bytes], out: Output, tube: str, file: IO[bytes], 
     return ExitCode.FAILED if refused else ExitCode.OK
 
 
-def convert_crontab(out: Output, file: IO[str], tube: str, zone: str) -> ExitCode:
+def convert_crontab(out: Output, file: IO[str], tube: str, zone: str, *, has_users: bool) -> ExitCode:
     """Write a crontab as a file of schedules."""
     from beanpole.schedules.crontab import convert
 
     path = Path(file.name)
-    has_users = path == Path("/etc/crontab") or path.parent == Path("/etc/cron.d")
-    lines, refused = convert(file.read(), zone=zone, tube=tube, has_users=has_users)
+    has_users = has_users or path == Path("/etc/crontab") or path.parent == Path("/etc/cron.d")
+    lines, refused = convert(file.read(), zone=zone, tube=tube, has_users=has_users, is_program=shutil.which)
     out.line("\n".join([f"# Times are those of {zone}.", "", *lines]).rstrip())
     if refused:
-        note(f"{refused} of its lines can't be carried over in full: the comments say why")
+        note(f"lines that need a look: {refused}; the comments say why")
     return ExitCode.FAILED if refused else ExitCode.OK
 
 

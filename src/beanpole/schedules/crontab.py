@@ -6,6 +6,7 @@ business of the worker that reserves the jobs.
 """
 
 import re
+from collections.abc import Callable
 
 from beanpole.schedules.file import EntryError, comment, document_of, section
 
@@ -13,6 +14,17 @@ SETTING = re.compile(r"""("[^"]*"|'[^']*'|[A-Za-z_]\w*)\s*=\s*(.*)""")
 ENTRY = re.compile(r"(@\w+|(?:\S+\s+){4}\S+)(?:\s+(.*))?")
 USER_AND_COMMAND = re.compile(r"(\S+)\s+(.*)")
 AS_ROOT = re.compile(r"root\s")
+
+MAYBE_USER = re.compile(r"([A-Za-z_][\w.-]*)\s+\S.*")
+"""A name before another word: the user of a line, or its program."""
+
+SHELL = {
+    *("alias", "bg", "builtin", "case", "cd", "command", "declare", "echo", "eval", "exec", "exit", "export", "false"),
+    *("for", "function", "hash", "if", "kill", "let", "local", "printf", "pwd", "read", "readonly", "select", "set"),
+    *("shopt", "source", "test", "time", "times", "trap", "true", "type", "typeset", "ulimit", "umask", "unalias"),
+    *("unset", "until", "wait", "while"),
+}
+"""Names that a shell understands by itself: no program, and no user."""
 
 NAME_CHARS = 40
 """Characters of a name that is made of a command, without the number that makes it unique."""
@@ -32,10 +44,13 @@ WRAPPERS = {
 SCRIPT = re.compile(r"\.(sh|bash|py|php|pl|rb|js)$")
 
 
-def convert(text: str, *, zone: str, tube: str, has_users: bool) -> tuple[list[str], int]:
-    """Convert a crontab whose times are those of a zone; return a file's lines, and how many are no table in full.
+def convert(
+    text: str, *, zone: str, tube: str, has_users: bool, is_program: Callable[[str], object]
+) -> tuple[list[str], int]:
+    """Convert a crontab whose times are those of a zone; return a file's lines, and how many need a look.
 
     `has_users`: there is a user behind the times, as in /etc/crontab; one line where that is root says it of all.
+    Without it, a comment asks about each name before another word that `is_program` does not know.
     """
     lines: list[str] = []
     names: set[str] = set()
@@ -54,11 +69,14 @@ def convert(text: str, *, zone: str, tube: str, has_users: bool) -> tuple[list[s
                 cron, user, command = entry_of(line, has_users=has_users)
                 values = {"cron": cron, "tube": tube} | ({} if zone == "UTC" else {"zone": zone})
                 document = document_of(values, command.encode(errors="surrogateescape"))
-                names.add(name := unique(name_of(command) or f"line-{number}", names))
+                names.add(title := unique(name_of(command) or f"line-{number}", names))
                 if user:
                     refused += 1
                     lines.append(comment(f"line {number}: jobs have no user; whoever runs this one must be {user}"))
-                lines += [*section(name, document.text), ""]
+                elif (name := MAYBE_USER.fullmatch(command)) and not (name[1] in SHELL or is_program(name[1])):
+                    refused += 1
+                    lines.append(comment(f"line {number}: is {name[1]} a user? then import with --user-column"))
+                lines += [*section(title, document.text), ""]
         except EntryError as error:
             refused += 1
             lines += [comment(f"line {number}: {error.why}"), comment(f"  {line}")]

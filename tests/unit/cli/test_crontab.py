@@ -24,7 +24,21 @@ def test_crontab_is_written_for_review(capsysbinary: pytest.CaptureFixture[bytes
     out, err = capsysbinary.readouterr()
     assert out.startswith(f"# Times are those of {zone_of_machine()}.\n\n# line 1: cron: '@reboot': ".encode())
     assert read(out.decode())["y"].tube == b"cron"
-    assert err == b"beanpole: 1 of its lines can't be carried over in full: the comments say why\n"
+    assert err == b"beanpole: lines that need a look: 1; the comments say why\n"
+
+
+def test_a_copy_of_a_crontab_of_the_system_has_a_column_of_users(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "site"
+    file.write_text("*/5 * * * * no-such-user /bin/php /srv/cron.php\n")
+    assert main(["import", "--crontab", str(file)]) == 1
+    out = capsys.readouterr().out
+    assert "\n# line 1: is no-such-user a user? then import with --user-column\n[" in out
+    assert main(["import", "--crontab", str(file), "--user-column"]) == 1
+    out = capsys.readouterr().out
+    assert "whoever runs this one must be no-such-user\n" in out
+    assert read(out)["cron"].body == b"/bin/php /srv/cron.php"
 
 
 def test_zone_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,6 +40,7 @@ NO_IDS = ("0", "-1", "x", str(2**64))
         (["list", "t", "--from", "5", "--to", "3"], "--from is after --to"),
         (["import"], "Missing argument 'TUBE'"),
         (["import", "t", "--zone", "UTC"], "--crontab"),
+        (["import", "t", "--user-column"], "--user-column is about a --crontab"),
         (["import", "--zone", "Mars"], "no time zone 'Mars'"),
         (["completion", "tcsh"], "tcsh"),
         (["conformance", "127.0.0.1:11300"], "write {port} where its port stands"),

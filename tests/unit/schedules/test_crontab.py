@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from beanpole.schedules.crontab import convert, name_of
 from beanpole.schedules.file import read
 
+PROGRAMS = {"date", "php"}.__contains__
+
 CRONTAB = """\
 # m h dom mon dow command
 MAILTO=me@example.org
@@ -58,7 +60,7 @@ body = "date +%Y"
 
 
 def test_lines_become_tables_or_comments_with_the_reason() -> None:
-    lines, refused = convert(CRONTAB, zone="Europe/Berlin", tube="cron", has_users=False)
+    lines, refused = convert(CRONTAB, zone="Europe/Berlin", tube="cron", has_users=False, is_program=PROGRAMS)
     assert "\n".join(lines) == CONVERTED
     assert refused == 6
     assert list(read("\n".join(lines))) == ["backup", "backup-2", "date"]
@@ -67,10 +69,30 @@ def test_lines_become_tables_or_comments_with_the_reason() -> None:
 @pytest.mark.parametrize(("user", "has_users"), [("root", False), ("www-data", True)])
 def test_a_column_of_users_is_left_out_and_said(user: str, has_users: bool) -> None:
     text = f"17 *\t* * *\t{user}\tcd / && run-parts --report /etc/cron.hourly"
-    lines, refused = convert(text, zone="UTC", tube="t", has_users=has_users)
+    lines, refused = convert(text, zone="UTC", tube="t", has_users=has_users, is_program=PROGRAMS)
     assert lines[0] == f"# line 1: jobs have no user; whoever runs this one must be {user}"
     assert refused == 1
     assert lines[1:4] == ["[run-parts-cron-hourly]", 'cron = "17 * * * *"', 'tube = "t"']
+
+
+@pytest.mark.parametrize(
+    ("command", "asks"),
+    [
+        ("www-data php /srv/cron.php", True),
+        ("php /srv/cron.php", False),
+        ("/srv/cron.sh --all", False),
+        ("cd /srv && ./cron.sh", False),
+        ("LANG=C never x", False),
+        ("never", False),
+    ],
+)
+def test_a_first_word_that_is_no_program_may_be_a_user(command: str, asks: bool) -> None:
+    lines, refused = convert(f"@daily {command}", zone="UTC", tube="t", has_users=False, is_program=PROGRAMS)
+    assert [line for line in lines if line.startswith("#")] == asks * [
+        "# line 1: is www-data a user? then import with --user-column"
+    ]
+    assert refused == asks
+    assert lines[-2] == f'body = "{command}"'
 
 
 @pytest.mark.parametrize(
@@ -97,5 +119,5 @@ LINES = st.one_of(
 
 @given(st.lists(LINES).map("\n".join), st.booleans())
 def test_what_is_written_can_be_applied(text: str, has_users: bool) -> None:
-    lines, _ = convert(text, zone="Europe/Berlin", tube="cron", has_users=has_users)
+    lines, _ = convert(text, zone="Europe/Berlin", tube="cron", has_users=has_users, is_program=PROGRAMS)
     read("\n".join(lines))
