@@ -226,7 +226,7 @@ class Worker:
         ``@worker.schedule(cron="0 3 * * *", zone="Europe/Berlin")``: the options are those of
         :meth:`Client.set_schedule`. The job calls the function with `args` and `kwargs`; what a handler gets is `body`.
         `name` is what the server calls the schedule, by default as the tube. A function may have several, each with a
-        name of its own.
+        name of its own. The tube is that of the function.
 
         :meth:`serve` sets it when it has a connection, and when it has one again, and drops none: one that is no longer
         in the program goes on until somebody drops it.
@@ -247,7 +247,11 @@ class Worker:
                 data = self._codec.encode(body)
             if len(tubes) != 1:
                 raise ArgumentError("a schedule stands above @worker.function, or above @worker.handler with one tube")
-            made = declare(name or tubes[0], name_of(function), {"tube": tubes[0], **options}, data)
+            if options.get("tube") not in (None, tubes[0]):
+                raise ArgumentError(
+                    f"a schedule above {name_of(function)} puts into its tube {tubes[0]}, not into {options['tube']}"
+                )
+            made = declare(name or tubes[0], name_of(function), {**options, "tube": tubes[0]}, data)
             if made.name in self._schedules:
                 raise ArgumentError(f"there is a schedule {made.name!r} already: give each a name of its own")
             self._schedules[made.name] = made

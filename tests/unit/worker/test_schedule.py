@@ -177,6 +177,9 @@ def test_what_is_wrong_is_found_where_it_stands() -> None:
         worker.schedule(every=60)(handle)
     with pytest.raises(ArgumentError, match="a handler is called with a job"):
         worker.schedule(every=60, args=[1])(handle)
+    with pytest.raises(ArgumentError, match=r"^a schedule above .*work puts into its tube t, not into other$"):
+        worker.schedule(every=60, tube="other")(work)
+    worker.schedule(every=60, tube="t", name="said")(work)
     worker.schedule(every=60)(work)
     with pytest.raises(ArgumentError, match="a name of its own"):
         worker.schedule(every=61)(work)
