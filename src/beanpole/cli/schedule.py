@@ -374,7 +374,7 @@ def both(at: datetime, zone_name: str) -> str:
     type=click.Choice(["name", "next"]),
     default="name",
     show_default=True,
-    help="By next, the first thousand.",
+    help="By next, the first thousand, without those that are paused or have ended.",
 )
 def list_(server: Server, out: Output, sort: str) -> None:
     """Show all schedules, and when they fire next.

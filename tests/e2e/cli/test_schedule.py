@@ -52,6 +52,7 @@ def test_a_schedule_is_set_shown_paused_fired_and_dropped(cli: Cli, client: Clie
     assert cli("schedule", "pause", "nightly").lines == ["nightly paused"]
     (listed,) = cli("schedule", "list", "--json").objects
     assert (listed["name"], listed["state"], listed["lines"]["zone"]) == ("nightly", "paused", "Europe/Berlin")
+    assert cli("schedule", "list", "--sort", "next", "--json").objects == []
     assert cli("schedule", "resume", "nightly").lines == ["nightly resumed"]
     assert cli("schedule", "list").lines[1].startswith("nightly\tactive\t20")
     assert len(cli("schedule", "next", "nightly", "--count", 3).lines) == 4
