@@ -151,7 +151,8 @@ def set_(server: Server, out: Output, *, name: str, body: str, **given: Any) -> 
     made = document(given, data)
     after = server.client().set_schedule_text(name, made.text)
     record = {"name": name, "result": "set", "next": utc(after)}
-    out.record(record, f"{name} set; {'nothing is left' if after is None else f'next {both(after, made.zone)}'}")
+    none = "its time has passed: it will not fire" if given["at"] else "nothing is left"
+    out.record(record, f"{name} set; {none if after is None else f'next {both(after, made.zone)}'}")
 
 
 @verb("show")

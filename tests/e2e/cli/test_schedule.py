@@ -79,6 +79,13 @@ def test_a_backfill_puts_a_job_for_each_time(cli: Cli, client: Client[bytes]) ->
     assert "more than 10000 times" in cli("schedule", "fire", "often", "--from", "2026-03-28T00:00:00", code=5).err
 
 
+@pytest.mark.usefixtures("client")
+def test_a_time_that_has_passed_is_said(cli: Cli) -> None:
+    assert cli("schedule", "set", "once", "--at", "2026-03-28T00:00:00Z").lines == [
+        "once set; its time has passed: it will not fire"
+    ]
+
+
 @pytest.mark.parametrize("verb", ["show", "pause", "resume", "drop", "fire", "next"])
 def test_a_schedule_that_is_not_there_is_named(cli: Cli, verb: str) -> None:
     assert cli("schedule", verb, "other", code=2).err == "beanpole: there is no schedule other\n"
