@@ -90,7 +90,7 @@ class Schedule:
 class ScheduleTable:
     """All schedules of a server. The fields stand in ``schedule.pxd``."""
 
-    def __init__(self):
+    def __cinit__(self):
         self.by_name = {}
         self.names = []
         self.heap = Heap()
