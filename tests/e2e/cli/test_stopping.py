@@ -209,7 +209,7 @@ def test_import_that_is_interrupted_anywhere_knows_how_far_it_came(
     file = tmp_path / "jobs"
     file.write_text('{"body": "x"}\n' * 7)
     for step in range(1, 200):
-        with interrupted_at(step, "import_") as seen:
+        with interrupted_at(step, "import_jobs") as seen:
             done = run("import", tube, file, "--url", cli.url)
         there = len(bodies(client, tube))
         if done.code == 0:
