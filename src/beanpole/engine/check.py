@@ -134,14 +134,16 @@ def check_schedules(engine: Engine) -> None:
         return
     assert table.names == sorted(table.by_name), "the names of schedules are not in order"
     table.heap.check()
-    waiting = paused = 0
+    waiting = paused = zoneless = 0
     for name in table.names:
         schedule: Schedule = table.by_name[name]
         waits = schedule.state.next_ns != 0 and not schedule.state.paused
         assert waits == (schedule.heap_index >= 0), f"schedule {name} waits for no time, or for one that it has not"
         waiting += waits
         paused += schedule.state.paused
-    assert (waiting, paused) == (table.heap.count, table.paused_count), "schedules that are gone are counted"
+        zoneless += waits and schedule.state.due_ns == 0
+    counted = (table.heap.count, table.paused_count, table.zoneless_count)
+    assert (waiting, paused, zoneless) == counted, "schedules that are gone are counted"
     follows = engine.started_at_ns == 0  # a node of a cluster that does not lead
     assert not table.names or follows or engine.schedules_at_ns >= 0, "nobody looks at the schedules"
 

@@ -187,12 +187,10 @@ class Restore:
     def set_state(self, schedule, state):
         """Give a schedule a state, and let it wait as that says."""
         table: ScheduleTable = self.engine.schedules
-        table.pause(schedule, state.paused)
         if schedule.state.last_ns and not state.last_ns:
             table.latest_wall_ns = 0  # a wrong clock was put right here
-        schedule.state = state[0]
-        table.latest_wall_ns = max(table.latest_wall_ns, schedule.state.last_ns)
-        return table.place(schedule)
+        table.latest_wall_ns = max(table.latest_wall_ns, state.last_ns)
+        return table.set_state(schedule, state)
 
     def place(self, job, numbers):
         """Give a job its numbers and put it into its state."""

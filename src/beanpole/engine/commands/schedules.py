@@ -14,9 +14,9 @@ from cython.cimports.beanpole.engine.commands.serve import offer, offer_all
 from cython.cimports.beanpole.engine.commands.tubes import bad_text
 from cython.cimports.beanpole.engine.policies.firing import (
     fired_bytes,
-    look_soon,
     miss_overdue,
     put_fired,
+    record,
     set_next,
     state_bytes,
     taken_key,
@@ -30,7 +30,6 @@ from cython.cimports.beanpole.engine.state.session import Session
 from cython.cimports.beanpole.protocol.extensions import Kind, bit
 from cython.cimports.beanpole.protocol.replies import ReplyBuffer, Word
 from cython.cimports.libc.stdint import int64_t, uint64_t
-from cython.cimports.libc.string import memset
 
 from beanpole.engine import limits
 
@@ -93,24 +92,22 @@ def set_schedule(queue, now_ns, session, command):
     if room != Room.OK:
         return queue.no_room(session, room)
     wall_ns: int64_t = wall_of(queue, now_ns)
-    times = None if old is None else parse(old.text).times
+    has_others: cython.bint = old is None or parse(old.text).times != document.times
     if old is not None:
         state = old.state
-        if times != document.times:
-            miss_overdue(old, cython.address(state), wall_ns)
-        queue.schedules.miss_count += state.misses - old.state.misses
-    else:
-        memset(cython.address(state), 0, cython.sizeof(state))
+        if has_others:
+            miss_overdue(queue, old, cython.address(state), wall_ns)
     schedule: Schedule = queue.schedule_table().add(name, text, now_ns, document.level)
     schedule.take(document)
-    if times != document.times:
+    if old is None:
+        state = schedule.state
+    if has_others:
         set_next(schedule, cython.address(state), max(wall_ns, state.last_ns))
     elif state.due_ns:
         set_next(schedule, cython.address(state), state.next_ns - 1)  # its spread may be another
-    schedule.state = state
+    queue.schedules.set_state(schedule, cython.address(state))
     queue.records.schedule_changed(schedule)
-    queue.schedules.place(schedule)
-    look_soon(queue, now_ns)
+    queue.schedules_at_ns = now_ns
     return scheduled(queue, session, schedule)
 
 
@@ -148,17 +145,13 @@ def pause_schedule(queue, now_ns, session, command):
     if room != Room.OK:
         return queue.no_room(session, room)
     wall_ns: int64_t = wall_of(queue, now_ns)
-    table: ScheduleTable = queue.schedules
     state: ScheduleState = schedule.state
-    miss_overdue(schedule, cython.address(state), wall_ns)
-    table.miss_count += state.misses - schedule.state.misses
+    miss_overdue(queue, schedule, cython.address(state), wall_ns)
     if state.next_ns and not command.args.on:
         set_next(schedule, cython.address(state), max(wall_ns, state.last_ns))
-    schedule.state = state
-    table.pause(schedule, command.args.on)
-    queue.records.schedule_fired(schedule, None)
-    table.place(schedule)
-    look_soon(queue, now_ns)
+    state.paused = command.args.on
+    record(queue, schedule, cython.address(state), None)
+    queue.schedules_at_ns = now_ns
     session.moved_count += MOVES_PER_PUT
     return session.out.word(Word.PAUSED)
 
@@ -171,6 +164,7 @@ def fire_schedule(queue, now_ns, session, command):
     schedule: Schedule = named(queue, command)
     if schedule is None:
         return queue.not_found(session)
+    schedule.read()
     holder: Job = taken_key(queue, now_ns, schedule, changed)
     offer_all(queue, now_ns, changed)
     if holder is not None:

@@ -59,20 +59,13 @@ def wall_of(queue, now_ns):
     return now_ns + queue.wall_lead_ns
 
 
-def look_soon(queue, now_ns):
-    """Let the next tick look at the schedules: one of them has changed."""
-    queue.schedules_at_ns = now_ns
-    return 0
-
-
 def state_bytes(schedule):
     """Return the bytes for which there must be room when a schedule changes and puts no job."""
     return STATE_BYTES + len(schedule.name)
 
 
 def fired_bytes(schedule):
-    """Return the bytes for which there must be room when a schedule puts a job, as for a put."""
-    schedule.read()
+    """Return the bytes for which there must be room when a schedule, which is read, puts a job, as for a put."""
     tags: cython.Py_ssize_t = RULE_TAGS_BYTES + TAG_FRAME_BYTES + SCHEDULED_FIXED + len(schedule.name)
     if schedule.key:
         tags += TAG_FRAME_BYTES + 1 + len(schedule.key)
@@ -95,7 +88,6 @@ def cost_of(schedule: Schedule) -> cython.Py_ssize_t:
 
 def set_next(schedule, state, behind_ns):
     """Let the next time be the first one behind a moment; without data of the zone that is left for later."""
-    schedule.read()
     times = schedule.times()
     if times is None:
         state.next_ns = behind_ns
@@ -113,7 +105,6 @@ def find_missed(schedule: Schedule, state: cython.pointer(ScheduleState), until_
 
     That is found backwards from the moment.
     """
-    schedule.read()
     times = schedule.times()
     at = state.next_ns
     latest = None if times is None else times.until(until_ns)
@@ -127,10 +118,12 @@ def find_missed(schedule: Schedule, state: cython.pointer(ScheduleState), until_
     return count
 
 
-def miss_overdue(schedule, state, wall_ns):
+def miss_overdue(queue, schedule, state, wall_ns):
     """Count the times as missed that have come and not fired, for the schedule is paused or gets others now."""
     if not state.paused and state.due_ns and state.next_ns <= wall_ns:
-        state.misses += find_missed(schedule, state, wall_ns)
+        misses: cython.Py_ssize_t = find_missed(schedule, state, wall_ns)
+        state.misses += misses
+        queue.schedules.miss_count += misses
     return 0
 
 
@@ -194,19 +187,16 @@ def compute_again(queue: Queue, table: ScheduleTable, wall_ns: int64_t, most: cy
             continue
         unread: cython.bint = not schedule.is_read
         spent += cost_of(schedule)
-        if was_wrong or schedule.times() is not None:
-            behind_ns: int64_t = wall_ns
-            if not was_wrong:
-                # A time that has passed and lies before the next one was over when the schedule was set, or went on.
-                behind_ns = max(min(wall_ns, state.next_ns - 1), state.last_ns)
-            else:
-                state.last_ns = 0
-            set_next(schedule, cython.address(state), behind_ns)
+        if was_wrong:
+            state.last_ns = 0
+            set_next(schedule, cython.address(state), wall_ns)
+        elif schedule.times() is not None:
+            # A time that has passed and lies before the next one was over when the schedule was set, or went on.
+            set_next(schedule, cython.address(state), max(min(wall_ns, state.next_ns - 1), state.last_ns))
         if was_wrong or state.next_ns != schedule.state.next_ns or state.due_ns != schedule.state.due_ns:
-            schedule.state = state
+            table.set_state(schedule, cython.address(state))
             if queue.records.room_for_change(state_bytes(schedule)) == Room.OK:  # else its next record says it
                 queue.records.schedule_fired(schedule, None)
-            table.place(schedule)
         if unread:
             schedule.forget()  # for many fire seldom
     if len(names) < COMPUTED_PER_TICK:
@@ -235,7 +225,7 @@ def fire(
             return cost
         set_next(schedule, cython.address(state), state.next_ns)
         if state.due_ns == 0 or state.due_ns > wall_ns:
-            record(queue, table, schedule, cython.address(state), None)
+            record(queue, schedule, cython.address(state), None)
             return cost
     due_ns: int64_t = state.due_ns
     fires: cython.bint = True
@@ -265,18 +255,17 @@ def fire(
     table.skip_count += skips
     table.miss_count += misses
     set_next(schedule, cython.address(state), state.last_ns)
-    record(queue, table, schedule, cython.address(state), job)
+    record(queue, schedule, cython.address(state), job)
     return cost
 
 
 # --- what becomes of it -----------------------------------------------------------------------------------------------
 
 
-def record(queue, table, schedule, state, job):
+def record(queue, schedule, state, job):
     """Let a schedule have another state, and record it with the job that it has put."""
-    schedule.state = state[0]
-    queue.records.schedule_fired(schedule, job)
-    return table.place(schedule)
+    queue.schedules.set_state(schedule, state)
+    return queue.records.schedule_fired(schedule, job)
 
 
 @cython.cfunc
@@ -298,8 +287,7 @@ def is_past(now_ns: int64_t, job: Job) -> cython.bint:
 
 
 def taken_key(queue, now_ns, schedule, changed):
-    """Return the job that holds the key which the next job of a schedule wants, or None."""
-    schedule.read()
+    """Return the job that holds the key which the next job of a schedule, which is read, wants; or None."""
     if not schedule.key and queue.rules is None:
         return None
     tube: Tube = queue.tube_named(schedule.tube)
@@ -322,8 +310,7 @@ def body_of(schedule: Schedule) -> cython.p_const_char:
 
 
 def put_fired(queue, now_ns, schedule, at_ns, fire):
-    """Put the job of a schedule, for one of its times; the caller records it. None: there is no memory for it."""
-    schedule.read()
+    """Put the job of a schedule, which is read; the caller records it. None: there is no memory for it."""
     tube: Tube = queue.open_tube(schedule.tube)
     job: Job = new_job(queue.next_job_id, tube, body_of(schedule), len(schedule.text) - schedule.body_at)
     if job is None:

@@ -68,7 +68,6 @@ cdef class ScheduleTable:
     cdef Schedule add(self, bytes name, bytes text, int64_t set_at_ns, uint8_t level)
     cdef int drop(self, Schedule schedule) except -1
     cdef list names_after(self, bytes name, Py_ssize_t count)
-    cdef int wait(self, Schedule schedule, int64_t until_ns) except -1
+    cdef int set_state(self, Schedule schedule, ScheduleState *state) except -1
     cdef int place(self, Schedule schedule) except -1
-    cdef int pause(self, Schedule schedule, bint paused) except -1
     cdef Py_ssize_t due_count(self, int64_t wall_ns) except -1

@@ -13,7 +13,6 @@ from zlib import crc32
 import cython
 from cython.cimports.beanpole.engine.state.heap import Heap
 from cython.cimports.libc.stdint import int64_t
-from cython.cimports.libc.string import memset
 
 if TYPE_CHECKING:
     from beanpole.schedules.document import Document
@@ -48,7 +47,6 @@ class Schedule:
     def __init__(self, name: bytes, text: bytes):
         self.name = name
         self.text = text
-        memset(cython.address(self.state), 0, cython.sizeof(self.state))
 
     def read(self):
         """Read the document, unless that is done."""
@@ -132,12 +130,11 @@ class ScheduleTable:
         at: cython.Py_ssize_t = bisect_right(self.names, name)
         return self.names[at : at + count]
 
-    def wait(self, schedule, until_ns):
-        """Let a schedule stand in the heap until a wall time."""
-        if schedule.heap_index < 0:
-            return self.heap.push(schedule, until_ns, schedule.number)
-        self.heap.move(schedule, until_ns)
-        return 0
+    def set_state(self, schedule, state):
+        """Give a schedule a state, and let it wait as that says."""
+        self.paused_count += state.paused - schedule.state.paused
+        schedule.state = state[0]
+        return self.place(schedule)
 
     def place(self, schedule):
         """Let a schedule stand in the heap as its state says; one whose next time is not known yet, for a minute."""
@@ -145,13 +142,12 @@ class ScheduleTable:
         zoneless: cython.bint = waits and schedule.state.due_ns == 0
         self.zoneless_count += zoneless - schedule.zoneless
         schedule.zoneless = zoneless
-        if waits:
-            return self.wait(schedule, self.latest_wall_ns + MINUTE_NS if zoneless else schedule.state.due_ns)
-        return self.heap.remove(schedule) if schedule.heap_index >= 0 else 0
-
-    def pause(self, schedule, paused):
-        self.paused_count += paused - schedule.state.paused
-        schedule.state.paused = paused
+        if not waits:
+            return self.heap.remove(schedule) if schedule.heap_index >= 0 else 0
+        until_ns: int64_t = self.latest_wall_ns + MINUTE_NS if zoneless else schedule.state.due_ns
+        if schedule.heap_index < 0:
+            return self.heap.push(schedule, until_ns, schedule.number)
+        self.heap.move(schedule, until_ns)
         return 0
 
     def due_count(self, wall_ns):
