@@ -27,9 +27,6 @@ OPEN_S = 5.0
 HALT_S = 10.0
 """Seconds that a node which stops tries to leave word in PostgreSQL: each silent host before the primary costs two."""
 
-SCHEDULE_LEVEL = 1
-"""The documents of schedules that this program understands; a log with one of a greater level is refused."""
-
 CLUSTER_FORMAT = 5
 """What a node reads and writes: 3, jobs and pauses as in files; 4, keys of jobs and rules of tubes; 5, schedules."""
 

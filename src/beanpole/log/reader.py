@@ -32,8 +32,7 @@ from cython.cimports.beanpole.log.format import (
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memchr, memcmp
 
-from beanpole.limits import TUBE_NAME_BYTES_MAX
-from beanpole.log import limits
+from beanpole import limits
 from beanpole.log.errors import VersionError
 from beanpole.log.format import FIELDS, MAGIC, TAG_SIZES, VERSION
 
@@ -42,7 +41,7 @@ STATES = {State.READY: "ready", State.DELAYED: "delayed", State.BURIED: "buried"
 
 
 FORMAT_VERSION = cython.declare(cython.int, VERSION)
-NAME_BYTES_MAX = cython.declare(cython.Py_ssize_t, TUBE_NAME_BYTES_MAX)
+NAME_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.TUBE_NAME_BYTES_MAX)
 SCHEDULE_LEVEL = cython.declare(cython.int, limits.SCHEDULE_LEVEL)
 
 

@@ -37,9 +37,6 @@ YEARS = range(1970, 2200)
 WHY_CHARS_MAX = 160
 """Characters of what a complaint says of a line: with the rest of it, a reply has 200 bytes at most."""
 
-LEVEL = 1
-"""The least level of a program that understands every line here; a log says it of each document that it keeps."""
-
 TUBE_DEFAULT = b"default"
 PRI_DEFAULT = 65_536
 TTR_S_DEFAULT = 60
@@ -80,11 +77,6 @@ class Document:
     def times(self) -> tuple[object, ...]:
         """What decides when it fires. While this stays the same, its next time does too."""
         return self.cron, self.every_ns, self.at, self.zone, self.weeks, self.excepted, self.start, self.end
-
-    @property
-    def level(self) -> int:
-        """The least level of a program that understands it."""
-        return LEVEL
 
     @property
     def header(self) -> bytes:

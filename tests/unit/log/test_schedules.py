@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
-from beanpole.log import limits
 from beanpole.log.accounts import Accounts
 from beanpole.log.compaction import Compaction, schedules_in, write_all
 from beanpole.log.encoder import Encoder
@@ -20,7 +19,6 @@ from beanpole.log.files.recovery import recover
 from beanpole.log.format import FIRED_FIXED, FRAME, SCHEDULE_FIXED, SEGMENT_HEADER, STATE, Kind
 from beanpole.log.reader import describe, items_in, read_header
 from beanpole.log.replay import Replay
-from beanpole.schedules import document as schedule_document
 from tests.simulation.disk import SimDisk
 from tests.unit.log.real_log import checked
 from tests.unit.log.test_growth import SALT, Lives, log_of, seal, whole
@@ -280,10 +278,6 @@ def test_without_data_of_its_zone_the_next_time_fires_and_then_the_schedule_is_b
 
 
 # --- what is refused, and what is damage ------------------------------------------------------------------------------
-
-
-def test_level_is_that_of_the_documents() -> None:
-    assert limits.SCHEDULE_LEVEL == schedule_document.LEVEL
 
 
 def test_document_of_a_newer_program_refuses(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from cython.cimports.beanpole.protocol.replies import ReplyBuffer, Word
 from cython.cimports.libc.stdint import int64_t, uint64_t
 
 from beanpole.engine import limits
+from beanpole.limits import SCHEDULE_LEVEL
 
 BODIES_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.BODIES_BYTES_MAX)
 SCHEDULES_PER_PAGE = cython.declare(cython.Py_ssize_t, 1_000)  # where no limit is asked for
@@ -97,7 +98,7 @@ def set_schedule(queue, now_ns, session, command):
         state = old.state
         if has_others:
             miss_overdue(queue, old, cython.address(state), wall_ns)
-    schedule: Schedule = queue.schedule_table().add(name, text, now_ns, document.level)
+    schedule: Schedule = queue.schedule_table().add(name, text, now_ns, SCHEDULE_LEVEL)
     schedule.take(document)
     if old is None:
         state = schedule.state
