@@ -29,10 +29,10 @@ cdef class Cron:
 
     cdef bint names_day(self, int64_t day)
     cdef int64_t day_from(self, int64_t day, int step)
+    cdef int64_t search(self, int64_t minute, int step) except? -2
     cpdef int64_t first_from(self, int64_t local_s) except? -2
     cpdef int64_t last_until(self, int64_t local_s) except? -2
 
 cdef Date date_of(int64_t day) noexcept
 cdef int days_in(int year, int month) noexcept
-cdef int lowest_from(uint64_t bits, int at) noexcept
-cdef int highest_until(uint64_t bits, int at) noexcept
+cdef int bit_from(uint64_t bits, int at, int step) noexcept

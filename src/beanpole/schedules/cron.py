@@ -136,39 +136,29 @@ class Cron:
 
     def first_from(self, local_s):
         """Return the earliest time at or after one, in local seconds; `NEVER`: there is none within 50 years."""
-        minute: int64_t = (local_s + MINUTE_S - 1) // MINUTE_S
-        day: int64_t = minute // DAY_MINUTES
-        of_day: cython.int = minute % DAY_MINUTES
-        if of_day and self.names_day(day):
-            hour: cython.int = of_day // 60
-            at: cython.int = lowest_from(self.minutes, of_day % 60) if self.hours >> hour & 1 else -1
-            if at < 0:
-                hour = lowest_from(self.hours, hour + 1)
-                at = lowest_from(self.minutes, 0)
-            if hour >= 0:
-                return day * DAY_S + (hour * 60 + at) * MINUTE_S
-        day = self.day_from(day + (of_day > 0), 1)
-        if day == NEVER:
-            return NEVER
-        return day * DAY_S + (lowest_from(self.hours, 0) * 60 + lowest_from(self.minutes, 0)) * MINUTE_S
+        return self.search((local_s + MINUTE_S - 1) // MINUTE_S, 1)
 
     def last_until(self, local_s):
         """Return the latest time at or before one, in local seconds; `NEVER`: there is none within 50 years."""
-        minute: int64_t = local_s // MINUTE_S
+        return self.search(local_s // MINUTE_S, -1)
+
+    def search(self, minute, step):
+        """Return the first time from a minute on, in local seconds: later for a `step` of 1, earlier for -1."""
         day: int64_t = minute // DAY_MINUTES
         of_day: cython.int = minute % DAY_MINUTES
         if self.names_day(day):
             hour: cython.int = of_day // 60
-            at: cython.int = highest_until(self.minutes, of_day % 60) if self.hours >> hour & 1 else -1
+            at: cython.int = bit_from(self.minutes, of_day % 60, step) if self.hours >> hour & 1 else -1
             if at < 0:
-                hour = highest_until(self.hours, hour - 1)
-                at = highest_until(self.minutes, 59)
+                hour = bit_from(self.hours, hour + step, step)
+                at = bit_from(self.minutes, 0 if step > 0 else 59, step)
             if hour >= 0:
                 return day * DAY_S + (hour * 60 + at) * MINUTE_S
-        day = self.day_from(day - 1, -1)
+        day = self.day_from(day + step, step)
         if day == NEVER:
             return NEVER
-        return day * DAY_S + (highest_until(self.hours, 23) * 60 + highest_until(self.minutes, 59)) * MINUTE_S
+        hour = bit_from(self.hours, 0 if step > 0 else 23, step)
+        return day * DAY_S + (hour * 60 + bit_from(self.minutes, 0 if step > 0 else 59, step)) * MINUTE_S
 
 
 # --- The calendar -----------------------------------------------------------------------------------------------------
@@ -204,20 +194,13 @@ def monday_of(day: int) -> int:
 # --- Sets of bits -----------------------------------------------------------------------------------------------------
 
 
-def lowest_from(bits, at):
-    """Return the lowest bit that is set, from one on; -1: there is none."""
-    while at < 64:
+def bit_from(bits, at, step):
+    """Return the first bit that is set, from one on by steps of 1 or -1; -1: there is none."""
+    while 0 <= at < 64:
         if bits >> at & 1:
             return at
-        at += 1
+        at += step
     return -1
-
-
-def highest_until(bits, at):
-    """Return the highest bit that is set, up to one; -1: there is none."""
-    while at >= 0 and not bits >> at & 1:
-        at -= 1
-    return at
 
 
 # --- The text ---------------------------------------------------------------------------------------------------------
