@@ -27,14 +27,15 @@ from beanpole.operations.schedules import (
     clock,
     documents,
     fits,
-    header_of,
     is_put_forward,
     local_time,
+    next_of,
     times_from,
     utc,
+    when_of,
 )
 from beanpole.protocol import limits
-from beanpole.schedules.document import HEADER_BYTES_MAX, LINES, Document, parse
+from beanpole.schedules.document import HEADER_BYTES_MAX, KINDS, LINES, Document, header_of, parse
 from beanpole.schedules.file import EntryError, comment, document_of, read, section
 from beanpole.schedules.zones import ZoneError
 
@@ -50,7 +51,7 @@ COLUMNS = ("name", "state", "next", "local", "times", "fires", "skips", "misses"
 FORWARD = " (the clock goes forward)"
 """Behind a time by the clock that is another than the schedule names."""
 
-WHEN = ("cron", "every", "at", "zone", "weeks", "except", "start", "end")
+WHEN = (*KINDS, "zone", "weeks", "except", "start", "end")
 """The lines that say when a schedule fires."""
 
 
@@ -393,14 +394,13 @@ def list_(server: Server, out: Output, sort: str) -> None:
 
 def row_of(found: "Schedule") -> dict[str, object]:
     header = header_of(found.document)
-    after = found.next if found.state == "active" else None  # of one that is paused it is as it was then
-    times = next((f"{name} {header[name]}" for name in WHEN if name in header), "").removeprefix("cron ")
+    after = next_of(found)
     return {
         "name": found.name,
         "state": f"blocked: {found.blocked}" if found.blocked else found.state,
         "next": utc(after) or "",
         "local": clock(after, header.get("zone", "UTC"), "%a %H:%M %Z") if after else "",
-        "times": times,
+        "times": when_of(header).replace(": ", " ", 1).removeprefix("cron "),
         "fires": found.fires,
         "skips": found.skips,
         "misses": found.misses,

@@ -151,9 +151,13 @@ def died(facts: Facts) -> str:
     return f"{facts['ago']} s ago {death(facts['tube'], facts['attempts'], facts['why'])}"
 
 
+def moment_text(at: datetime) -> str:
+    """A time of UTC as RFC 3339 has it, with milliseconds where there are any."""
+    return at.isoformat(timespec="milliseconds").removesuffix("+00:00").removesuffix(".000") + "Z"
+
+
 def scheduled(facts: Facts) -> str:
-    at = datetime.fromtimestamp(facts["scheduled"], UTC).isoformat(timespec="milliseconds")
-    when = at.removesuffix("+00:00").removesuffix(".000") + "Z"
+    when = moment_text(datetime.fromtimestamp(facts["scheduled"], UTC))
     fire = f", its fire {facts['fire']}" if "fire" in facts else ", as a client asked"
     return f"schedule {facts['schedule']} has put it for {when}{fire}"
 

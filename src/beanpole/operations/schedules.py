@@ -1,11 +1,13 @@
 """Schedules of a server, and when they fire: computed here, by the code that the server has. No I/O, no clock."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
+from beanpole.client import Schedule
+from beanpole.client.explanation import moment_text
 from beanpole.errors import NotFoundError
 from beanpole.operations.plan import Plan, pieces, together
-from beanpole.schedules.document import Document, moment
+from beanpole.schedules.document import KINDS, Document, moment
 from beanpole.schedules.timing import InZone
 from beanpole.schedules.zones import ZoneError, zone
 
@@ -27,10 +29,14 @@ def fits(name: str, pattern: str) -> bool:
     return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
 
 
-def header_of(text: bytes) -> dict[str, str]:
-    """Return the lines of a document by their names, also those that only the server knows."""
-    lines = text.partition(b"\n\n")[0].decode(errors="backslashreplace").split("\n")
-    return {name: value for name, _, value in (line.partition(": ") for line in lines)}
+def when_of(header: Mapping[str, str]) -> str:
+    """Return the line of a schedule that says when, as in `cron: 30 2 * * *`; empty: it is not among these."""
+    return next((f"{name}: {header[name]}" for name in KINDS if name in header), "")
+
+
+def next_of(found: Schedule) -> datetime | None:
+    """Return the next time of a schedule; None: there is none. That of one that is paused is as of then."""
+    return found.next if found.state == "active" else None
 
 
 # --- Times ------------------------------------------------------------------------------------------------------------
@@ -59,9 +65,7 @@ def local_time(text: str, zone_name: str) -> datetime:
 
 def utc(at: datetime | None) -> str | None:
     """Return a time as the protocol's documents have it."""
-    if at is None:
-        return None
-    return at.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00").removesuffix(".000") + "Z"
+    return None if at is None else moment_text(at.astimezone(UTC))
 
 
 def clock(at: datetime, zone_name: str, form: str = "%a %Y-%m-%d %H:%M:%S %Z") -> str:

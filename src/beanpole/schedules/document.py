@@ -37,6 +37,9 @@ YEARS = range(1970, 2200)
 WHY_CHARS_MAX = 160
 """Characters of what a complaint says of a line: with the rest of it, a reply has 200 bytes at most."""
 
+KINDS = ("cron", "every", "at")
+"""The lines of which there is exactly one: they say when."""
+
 TUBE_DEFAULT = b"default"
 PRI_DEFAULT = 65_536
 TTR_S_DEFAULT = 60
@@ -150,7 +153,7 @@ def parse(text: bytes) -> Document:
 
 def fit_together(values: dict[str, Any], at: dict[str, int]) -> None:
     """Complain of lines that contradict each other, or that lack another."""
-    kinds = [name for name in ("cron", "every", "at") if name in at]
+    kinds = [name for name in KINDS if name in at]
     if not kinds:
         raise ScheduleError(0, "one of cron, every and at is wanted")
     if len(kinds) > 1:
@@ -163,6 +166,12 @@ def fit_together(values: dict[str, Any], at: dict[str, int]) -> None:
             raise ScheduleError(at[name], f"{name} says nothing of a single time")
     if "zone" in at and not any(is_local(values.get(name, "")) for name in ("cron", "at", "start", "end")):
         raise ScheduleError(at["zone"], "no line has a local time for which a zone counts")
+
+
+def header_of(text: bytes) -> dict[str, str]:
+    """Return the lines of a document in its one form by their names, also those that this program doesn't know."""
+    lines = text.partition(b"\n\n")[0].decode(errors="backslashreplace").split("\n")
+    return {name: value for name, _, value in (line.partition(": ") for line in lines)}
 
 
 def measure(document: Document) -> None:

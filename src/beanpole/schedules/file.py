@@ -25,7 +25,7 @@ from beanpole.errors import ScheduleError
 from beanpole.protocol.names import NAME_RULE, TUBE
 from beanpole.protocol.rules import decimal
 from beanpole.quantities import DURATION_FORM, seconds_of
-from beanpole.schedules.document import LINES, Document, check, parse
+from beanpole.schedules.document import LINES, Document, check, header_of, parse
 
 BODIES = ("body", "json", "body_base64")
 """The keys that have the body."""
@@ -175,11 +175,9 @@ def body_of(table: Mapping[str, Any]) -> bytes:
 
 def section(name: str, text: bytes) -> list[str]:
     """Return the lines that a schedule has in a file, from the document that a server keeps."""
-    header, _, body = text.partition(b"\n\n")
     lines = [f"[{name if BARE.fullmatch(name) else quoted(name)}]"]
-    for line in header.decode(errors="backslashreplace").split("\n"):
-        key, _, value = line.partition(": ")
-        lines.append(f"{key} = {value_of(key, value)}")
+    lines += [f"{key} = {value_of(key, value)}" for key, value in header_of(text).items()]
+    body = text.partition(b"\n\n")[2]
     if body:
         try:
             lines.append(f"body = {quoted(body.decode())}")

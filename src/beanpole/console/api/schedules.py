@@ -12,7 +12,7 @@ from beanpole.console.api.queries import Body, body_of
 from beanpole.console.fields import PageSize, Query
 from beanpole.console.reading import schedules
 from beanpole.errors import NotFoundError
-from beanpole.operations.schedules import header_of
+from beanpole.schedules.document import header_of
 
 
 class SchedulesQuery(Query, frozen=True):

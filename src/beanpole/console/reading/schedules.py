@@ -13,8 +13,8 @@ from typing import Literal
 from beanpole.client import Schedule
 from beanpole.console.servers import Server
 from beanpole.errors import ScheduleError
-from beanpole.operations.schedules import clock, header_of, times_from
-from beanpole.schedules.document import Document, parse
+from beanpole.operations.schedules import clock, next_of, times_from, when_of
+from beanpole.schedules.document import Document, header_of, parse
 from beanpole.schedules.zones import ZoneError
 
 NEEDS = "needs list-schedules, which this server does not have"  # why a server shows no schedules
@@ -24,8 +24,6 @@ LINES_BYTES = 256
 
 PAGE_MAX = 1_000  # schedules of a page of the server
 TIMES_SHOWN = 10  # next times of a schedule
-
-KINDS = ("cron", "every", "at")
 
 BLOCKED = {
     "disk": "The disk is full, as for a put. Jobs are put as soon as there is room.",
@@ -88,14 +86,8 @@ def row_of(schedule: Schedule) -> Row:
     if len(text) < schedule.size and b"\n\n" not in text:
         text = text[: text.rfind(b"\n") + 1] or text + "…".encode()  # a line that is not whole says nothing, but when
     header, at = header_of(text), next_of(schedule)
-    when = next((f"{name}: {header[name]}" for name in KINDS if name in header), "")
     zone = header.get("zone", "UTC")
-    return Row(schedule, when, zone, clock(at, zone) if at is not None and zone != "UTC" else "")
-
-
-def next_of(schedule: Schedule) -> datetime | None:
-    """Its next time; None: there is none. That of one that is paused is as of then."""
-    return schedule.next if schedule.state == "active" else None
+    return Row(schedule, when_of(header), zone, clock(at, zone) if at is not None and zone != "UTC" else "")
 
 
 def upcoming(schedule: Schedule, now_s: float) -> Times:

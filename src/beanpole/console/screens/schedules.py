@@ -9,14 +9,15 @@ from starlette.exceptions import HTTPException
 from beanpole.client import Schedule
 from beanpole.console.reading import schedules
 from beanpole.console.reading.bodies import visible
-from beanpole.console.reading.schedules import BLOCKED, Found, Order, next_of
+from beanpole.console.reading.schedules import BLOCKED, Found, Order
 from beanpole.console.screens.links import checked, name_in, schedule_url
 from beanpole.console.screens.screen import Screen, View, ask_all
 from beanpole.console.servers import Server, holders
 from beanpole.console.streams import Pieces, body_fields
 from beanpole.errors import NotFoundError
-from beanpole.operations.schedules import header_of, utc
+from beanpole.operations.schedules import next_of, utc
 from beanpole.protocol.limits import DOCUMENT_BYTES_MAX
+from beanpole.schedules.document import header_of
 
 SCHEDULES_PER_PAGE = 100  # schedules that a page shows
 
