@@ -5,24 +5,22 @@ process; the figures below it are of servers of their own, which the clients bes
 """
 
 import argparse
-import os
 import re
-import signal
 import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from beanpole.log.accounts import Accounts
 from beanpole.log.encoder import Encoder
 from beanpole.schedules.document import parse
 from beanpole.testing.world import World
+from benchmarks.bench.server import OURS, Address, Server, running
 
 SECOND_NS = 1_000_000_000
 WALL_NS = 1_764_000_000 * SECOND_NS
@@ -32,7 +30,6 @@ COUNT = 1_000
 ROUNDS = 15
 BODY = b"x" * 100
 CASES = (b"every: 1", b"cron: * * * * *", b"cron: * * * * *\nzone: Europe/Berlin")
-TICK_HZ = os.sysconf("SC_CLK_TCK")
 
 
 # --- the engine alone -------------------------------------------------------------------------------------------------
@@ -115,44 +112,16 @@ def compare() -> None:
 # --- a server ---------------------------------------------------------------------------------------------------------
 
 
-class Server:
-    """A server on a free port, with its jobs in a folder."""
-
-    def __init__(self, folder: str) -> None:
-        ready = Path(folder, "ready")
-        ready.unlink(missing_ok=True)
-        began_s = time.monotonic()
-        command = [Path(sys.executable).with_name("beanpole"), "serve", "-l", "127.0.0.1", "-p", "0"]
-        command += ["-b", Path(folder, "data"), "--ready-file", ready]
-        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-        while not (ready.exists() and (address := ready.read_text())):
-            time.sleep(0.001)
-        self.start_s = time.monotonic() - began_s
-        self.port = int(address.split()[0].rsplit(":", 1)[1])
-
-    def cpu_s(self) -> float:
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(") ")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICK_HZ
-
-    def rss(self) -> int:
-        return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-@contextmanager
-def serving(folder: str) -> Iterator[Server]:
-    server = Server(folder)
-    try:
-        yield server
-    finally:
-        server.process.send_signal(signal.SIGTERM)
-        server.process.wait()
+def serving(folder: Path) -> AbstractContextManager[Server]:
+    return running(OURS, ("-b", "{data}"), folder)
 
 
 class Client:
     """One connection, one command after the other."""
 
-    def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port))
+    def __init__(self, address: Address) -> None:
+        assert not isinstance(address, str)
+        self.socket = socket.create_connection(address)
         self.input = self.socket.makefile("rb")
 
     def ask(self, data: bytes) -> bytes:
@@ -192,10 +161,10 @@ def quantile(histogram: str, bounds: list[int], part: float) -> int:
     return 0
 
 
-def beside_puts(folder: str, count: int = 100_000) -> None:
+def beside_puts(folder: Path, count: int = 100_000) -> None:
     """A fire beside a put of a client that sends a hundred at a time, both of one server with a log."""
     with serving(folder) as server:
-        client = Client(server.port)
+        client = Client(server.address)
         client.many(schedules(count, b"every: 10"))
         client.many((b"put 65536 0 60 %d\r\n%b\r\n" % (len(BODY), BODY) for _ in range(count)), 100)
         costs: list[list[float]] = [[], []]
@@ -213,13 +182,13 @@ def beside_puts(folder: str, count: int = 100_000) -> None:
         )
 
 
-def lateness(folder: str, jobs: int, rate: int, seconds: int) -> None:
+def lateness(folder: Path, jobs: int, rate: int, seconds: int) -> None:
     """So many fires a second, among many delayed jobs, which somebody takes and deletes."""
     with serving(folder) as server:
-        client = Client(server.port)
+        client = Client(server.address)
         client.many(b"put 0 4000000 60 100\r\n%b\r\n" % BODY for _ in range(jobs))
         client.many(schedules(rate, b"every: 1\nspread: 1"))
-        worker = Client(server.port)
+        worker = Client(server.address)
         ends_s = time.monotonic() + seconds
         while time.monotonic() < ends_s:
             line = worker.ask(b"reserve-many 1000 1\r\n")
@@ -241,19 +210,19 @@ def lateness(folder: str, jobs: int, rate: int, seconds: int) -> None:
         sys.stdout.write(f"{late[1].split()[0]} fires, {rate} a second, {jobs} delayed jobs: late {shown}\n")
 
 
-def together(folder: str, count: int) -> None:
+def together(folder: Path, count: int) -> None:
     """So many due in the same second, with a client beside them."""
     with serving(folder) as server:
-        client = Client(server.port)
-        before = server.rss()
+        client = Client(server.address)
+        before = server.memory_bytes()[0]
         at_s = int(time.time()) + 10 + count // 1_500  # when all are set
         client.many(schedules(count, b"at: " + time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at_s)).encode()))
-        bytes_each = (server.rss() - before) / count
+        bytes_each = (server.memory_bytes()[0] - before) / count
         waits: list[float] = []
         stop = threading.Event()
 
         def ask_on() -> None:
-            other = Client(server.port)
+            other = Client(server.address)
             other.ask(b"use other\r\n")
             while not stop.is_set():
                 began_s = time.perf_counter()
@@ -278,17 +247,17 @@ def together(folder: str, count: int) -> None:
         sys.stdout.write(f"{count} schedules: {bytes_each:.0f} bytes each\n")
 
 
-def idle(folder: str, count: int, seconds: int) -> None:
+def idle(folder: Path, count: int, seconds: int) -> None:
     """A start, and what a server does then while nothing is due."""
     with serving(folder) as server:
         if count:
-            Client(server.port).many(schedules(count, b"cron: 0 0 1 1 *\nzone: Europe/Berlin"))
+            Client(server.address).many(schedules(count, b"cron: 0 0 1 1 *\nzone: Europe/Berlin"))
     with serving(folder) as server:
         time.sleep(10)
         before_s = server.cpu_s()
         time.sleep(seconds)
         used = 100 * (server.cpu_s() - before_s) / seconds
-        sys.stdout.write(f"{count} schedules: start {server.start_s:.2f} s, then idle {used:.2f} % of a processor\n")
+        sys.stdout.write(f"{count} schedules: start {server.started_s:.2f} s, then idle {used:.2f} % of a processor\n")
 
 
 def main() -> None:
@@ -300,7 +269,7 @@ def main() -> None:
     chosen = options.only or ["compare", "beside", "late", "together", "idle"]
     if "compare" in chosen:
         compare()
-    parts: dict[str, Callable[[str], None]] = {
+    parts: dict[str, Callable[[Path], None]] = {
         "beside": beside_puts,
         "late": lambda folder: lateness(folder, options.jobs, 5_000, 20),
         "together": lambda folder: together(folder, options.count),
@@ -310,7 +279,7 @@ def main() -> None:
     for name, run in parts.items():
         if name.split()[0] in chosen:
             with tempfile.TemporaryDirectory() as folder:
-                run(folder)
+                run(Path(folder))
 
 
 if __name__ == "__main__":
