@@ -1,6 +1,6 @@
 """`beanpole rules`: one pattern at a time, and a file of them, of which a wrong line changes nothing."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sized
 from pathlib import Path
 
 import pytest
@@ -137,18 +137,24 @@ def test_a_file_with_one_wrong_line_changes_nothing(
     assert there(client) == {}
 
 
-def test_a_file_that_is_applied_in_part_says_so(cli: Cli, client: Client[bytes], tmp_path: Path) -> None:
-    file = tmp_path / "rules"
-    file.write_text("".join(f"[t{number}]\nattempts: 5\n" for number in range(4)))
+def apply_in_part(cli: Cli, verb: str, file: Path, there: Callable[[], Sized]) -> tuple[int, str]:
+    """Applies a file of four sections that the connection cuts short, then all of it; what was there, and was said."""
     with cut_at(cli.server, 5, executed=False) as cut:
         done = Cli(cli.server)  # the same server, through what is cut
         done.url = cut.url
-        err = done("rules", "apply", file, code=4).err
-    made = len(there(client))
+        err = done(verb, "apply", file, code=4).err
+    made = len(there())
     assert 0 < made < 4
+    assert len(cli(verb, "apply", file).lines) == 2 * (4 - made)
+    assert len(there()) == 4
+    return made, err
+
+
+def test_a_file_that_is_applied_in_part_says_so(cli: Cli, client: Client[bytes], tmp_path: Path) -> None:
+    file = tmp_path / "rules"
+    file.write_text("".join(f"[t{number}]\nattempts: 5\n" for number in range(4)))
+    made, err = apply_in_part(cli, "rules", file, lambda: there(client))
     assert f"; {made} of 4 changes made; call it again to make the rest" in err
-    assert len(cli("rules", "apply", file).lines) == 2 * (4 - made)
-    assert len(there(client)) == 4
 
 
 def test_a_server_without_rules(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from beanpole import Client
 from tests.e2e.cli.conftest import Cli
-from tests.e2e.cli.cutting import cut_at
+from tests.e2e.cli.test_rules import apply_in_part
 from tests.servers import HOST, Server, beanpole_server, beanstalkd_server
 
 
@@ -135,15 +135,8 @@ def test_a_file_of_schedules(cli: Cli, client: Client[bytes], tmp_path: Path) ->
 def test_a_file_that_is_applied_in_part_says_so(cli: Cli, client: Client[bytes], tmp_path: Path) -> None:
     file = tmp_path / "schedules.toml"
     file.write_text("".join(f"[s{number}]\nevery = 60\n" for number in range(4)))
-    with cut_at(cli.server, 5, executed=False) as cut:
-        done = Cli(cli.server)  # the same server, through what is cut
-        done.url = cut.url
-        err = done("schedule", "apply", file, code=4).err
-    made = len(there(client))
-    assert 0 < made < 4
+    made, err = apply_in_part(cli, "schedule", file, lambda: there(client))
     assert f"; {made} of 4 changes made, not that of s{made}; call it again to make the rest" in err
-    assert len(cli("schedule", "apply", file).lines) == 2 * (4 - made)
-    assert len(there(client)) == 4
 
 
 def test_a_server_without_schedules_is_asked_first(tmp_path: Path) -> None:
