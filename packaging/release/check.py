@@ -114,7 +114,7 @@ def check_twice() -> None:
 
 def check_wheel(path: Path) -> None:
     """What a wheel needs of the system, and whether its list is CycloneDX."""
-    from cyclonedx.schema import SchemaVersion  # noqa: PLC0415 - who asks for the notes needs no validator
+    from cyclonedx.schema import SchemaVersion  # noqa: PLC0415 - only this check needs the validator
     from cyclonedx.validation.json import JsonStrictValidator  # noqa: PLC0415 - see above
 
     said = subprocess.run([TOOLS / "auditwheel", "show", path], capture_output=True, text=True, check=True).stdout

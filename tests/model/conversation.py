@@ -305,7 +305,7 @@ class Conversation(RuleBasedStateMachine):
 
     @rule(data=st.data(), name=names, text=documents, tube=tubes, jumps=st.lists(jumps, min_size=1, max_size=5))
     def fire(self, data: st.DataObject, name: str, text: str, tube: str, jumps: list[int]) -> None:
-        """A schedule, perhaps somebody who waits for its jobs, and some times at which it is due."""
+        """Sets a schedule, perhaps with a session waiting for its jobs, and lets some of its times come."""
         self.say(self.choose(data), [("set-schedule", name, text)])
         self.say(self.choose(data), [("watch", tube), ("reserve-many", 2, 4)])
         for jump in jumps:

@@ -55,7 +55,7 @@ The end of the turn has made some by then, or found none.
 """
 
 WALL_LOOK_NS = 1_000_000_000
-"""How long a server sleeps at most while it has schedules, for somebody may set the wall clock meanwhile."""
+"""The longest that a server with schedules goes without reading the wall clock: somebody may have set it."""
 
 PATTERNS_MAX = 1_000  # patterns that may have rules: a new tube looks for its own among them
 TUBES_TIMED_MAX = 1_000

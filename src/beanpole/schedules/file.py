@@ -80,7 +80,7 @@ def line_of(text: str, *path: str) -> int:
     It is the line behind the longest beginning of the file that is TOML and lacks the key.
     """
     lines = text.split("\n")
-    before, behind = 0, len(lines)  # a beginning that lacks it, and one from which on all that are TOML have it
+    before, behind = 0, len(lines)  # a prefix that lacks it; from here on, every one that parses has it
     while behind - before > 1:
         middle = at = (before + behind) // 2
         while at < behind and (has := has_key("\n".join(lines[:at]), path)) is None:

@@ -431,7 +431,7 @@ def bury_job(queue, job):
 
 
 def add_new(queue, now_ns, job, delay_ns):
-    """Add a new job, whose id, tube, priority and TTR are set. The caller records it, and offers it to who waits."""
+    """Add a new job whose id, tube, priority and TTR are set; the caller records it and offers it to sessions."""
     job.created_at_ns = now_ns
     queue.jobs.add(job)
     queue.next_job_id += 1

@@ -30,7 +30,7 @@ cdef class Queue:
     cdef public int extensions           # which are served, by a format of a cluster's log; 0: none
     cdef readonly int64_t started_at_ns  # engine clock
     cdef public int64_t wall_lead_ns     # how far the wall clock is ahead of the engine's; who runs the turns says it
-    cdef public int64_t wall_look_ns     # how long nobody need say that anew while there are schedules
+    cdef public int64_t wall_look_ns     # how long that may go unread while there are schedules
     cdef readonly int64_t now_ns         # when the last command or tick was; 0: there was none
     cdef public bint draining            # puts are refused
     cdef public Py_ssize_t tubes_max     # tubes at which use and watch make no more
