@@ -31,7 +31,7 @@ async def other(url: str) -> str:
 
 def main() -> None:
     """Try it."""
-    with FakeServer(extensions=True) as server:
+    with FakeServer() as server:
         with beanpole.Client(server.address) as client:
             client.put("to: you", tube="mails", key="you")
         with server.running(worker):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def beanpole_server() -> "Iterator[FakeServer]":
-    """A running :class:`beanpole.testing.FakeServer` of the test's own."""
+    """A running :class:`beanpole.testing.FakeServer` of the test's own, with all commands."""
     from beanpole.testing import FakeServer  # noqa: PLC0415 - see above
 
     with FakeServer() as server:

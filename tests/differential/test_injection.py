@@ -179,7 +179,7 @@ def observer(request: pytest.FixtureRequest) -> Iterator[Client[bytes]]:
         if request.param == "beanstalkd":
             address: tuple[str, int] = (HOST, stack.enter_context(beanstalkd_server()).port)
         else:
-            address = stack.enter_context(FakeServer(extensions=request.param == "with extensions")).address
+            address = stack.enter_context(FakeServer(old=request.param != "with extensions")).address
         client = stack.enter_context(Client(address, None))
         assert client.put(SENTINEL, 0) == 1
         yield client
@@ -301,7 +301,7 @@ def test_a_client_may_be_cancelled_at_any_moment() -> None:
                     await task
                 assert await client.tube_used() == "default"
 
-    with FakeServer(extensions=True) as server, Client(server.address, None) as watcher:
+    with FakeServer() as server, Client(server.address, None) as watcher:
         assert watcher.put(SENTINEL, 0) == 1
         asyncio.run(asyncio.wait_for(scene(server.address), 20))
         assert untouched(watcher)

@@ -28,7 +28,7 @@ from beanpole.client.address import Address
 from beanpole.client.stats import StatsJob
 from beanpole.client.sync import Client
 from beanpole.engine.commands import stats
-from beanpole.errors import ArgumentError
+from beanpole.errors import ArgumentError, UnsupportedError
 from beanpole.testing.world import NS_PER_S, START_NS, World
 
 if TYPE_CHECKING:
@@ -47,6 +47,10 @@ WALL_S_MAX = 4_102_444_800
 
 WALL_LOOK_NS = 86_400 * NS_PER_S
 """The engine sleeps no longer while it has schedules, for somebody may set the wall clock; here nobody does so."""
+
+
+OLD = "FakeServer(old=True) has beanstalkd's commands and no other; leave it out for the rest"
+"""Why an old one lacks something, for who gets the error."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +109,7 @@ class FakeServer:
 
     `patience` is how many seconds (of the real clock) :meth:`advance` waits for a client that it has woken.
     `body_bytes_max` is the largest body, as ``beanpole serve -z`` sets it, and `tubes_max` how many tubes there may be,
-    as ``--tubes-max`` does. With `extensions` it is a server that knows
-    the commands which beanstalkd lacks; without, clients have to do without them.
+    as ``--tubes-max`` does. An `old` one has beanstalkd's commands and no other, and clients have to do without ours.
     """
 
     def __init__(
@@ -116,11 +119,12 @@ class FakeServer:
         patience: float = 1.0,
         body_bytes_max: int = limits.BODY_BYTES_MAX_DEFAULT,
         tubes_max: int = limits.TUBES_MAX,
-        extensions: bool = False,
+        old: bool = False,
     ) -> None:
         self._auto_advance = auto_advance
         self._patience_s = patience
-        self._world = World(body_bytes_max, tubes_max, extensions=extensions)
+        self._world = World(body_bytes_max, tubes_max, extensions=not old)
+        self._old = old
         self._world.engine.wall_lead_ns = WALL_S * NS_PER_S - START_NS
         self._world.engine.wall_look_ns = WALL_LOOK_NS
         self._changed = threading.Condition()
@@ -146,6 +150,8 @@ class FakeServer:
         self._stopping = asyncio.Event()
         self._thread = threading.Thread(target=self._run, args=(self._loop,), name="FakeServer", daemon=True)
         self._thread.start()
+        if self._old:
+            UnsupportedError.reasons.append(OLD)
 
     def stop(self) -> None:
         """Closes all connections and stops listening; what is in the queue stays to be looked at."""
@@ -154,6 +160,8 @@ class FakeServer:
         if loop is not None:
             loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join()
+            if self._old:
+                UnsupportedError.reasons.remove(OLD)
 
     @property
     def address(self) -> tuple[str, int]:

@@ -90,7 +90,7 @@ class Fakes(Program):
     def serve(self, script: Script) -> Iterator[Server]:
         """A fresh server behind a liar; no script that is played here drains it."""
         size = self.body_bytes_max or script.body_bytes_max
-        fake = FakeServer(body_bytes_max=size, tubes_max=script.tubes_max, extensions=True)
+        fake = FakeServer(body_bytes_max=size, tubes_max=script.tubes_max)
         with fake, LyingServer(fake.address, self.lie) as server:
             thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.005})
             thread.start()

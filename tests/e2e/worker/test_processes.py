@@ -14,7 +14,7 @@ from tests.unit.worker.conftest import Shop
 @pytest.fixture
 def shop() -> Iterator[Shop]:
     """A worker's server and tube."""
-    with FakeServer(extensions=True) as server:
+    with FakeServer() as server:
         made = Shop(server)
         with made.client:
             made.client.connect()

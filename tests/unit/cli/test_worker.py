@@ -75,7 +75,7 @@ def test_a_server_that_does_not_take_its_schedules_is_one_clear_error(
     monkeypatch.delitem(sys.modules, "timed", raising=False)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    with FakeServer() as server:
+    with FakeServer(old=True) as server:
         monkeypatch.setenv("BEANPOLE_URL", server.url)
         assert main.main(["worker", "timed:worker", "--url", server.url]) == 5
     sentence = "timed:worker: the schedule t of timed.work: the server does not support set-schedule"

@@ -7,7 +7,7 @@ from tests.unit.client.peer import NONE, Maker, Steps, ok
 
 
 def test_clear_on_an_old_server(make: Maker) -> None:
-    with FakeServer() as server:
+    with FakeServer(old=True) as server:
         client = make(server.address, use="t", watch="t")
         assert client.clear_tube("nowhere") == 0
         assert "nowhere" not in client.tubes()
@@ -25,7 +25,7 @@ def test_clear_on_an_old_server(make: Maker) -> None:
 
 
 def test_move_on_an_old_server(make: Maker) -> None:
-    with FakeServer() as server:
+    with FakeServer(old=True) as server:
         client = make(server.address, use="t", watch="t")
         for i in range(5):
             client.put(str(i), 10 - i, ttr=7)
@@ -77,7 +77,7 @@ def test_a_move_that_is_refused_gives_the_job_back(make: Maker) -> None:
 
 
 def test_list_on_an_old_server(make: Maker) -> None:
-    with FakeServer() as server:
+    with FakeServer(old=True) as server:
         client = make(server.address, use="t")
         assert client.list_jobs("t", "ready").jobs == []
         ids = client.put_many((str(i) for i in range(3000)), 5)

@@ -14,10 +14,10 @@ from tests.unit.client.peer import Maker, maker
 WHY = "OUT_OF_MEMORY: the server has as many tubes as its --tubes-max allows"
 
 
-@pytest.fixture(params=[True, False], ids=["with extensions", "without"])
+@pytest.fixture(params=[False, True], ids=["with extensions", "without"])
 def server(request: pytest.FixtureRequest) -> Iterator[FakeServer]:
     """A server with the only tube that it may have besides `default`."""
-    with FakeServer(tubes_max=2, extensions=request.param, patience=0) as server, maker("sync") as make:
+    with FakeServer(tubes_max=2, old=request.param, patience=0) as server, maker("sync") as make:
         make(server.address).use("full")
         yield server
 
@@ -111,7 +111,7 @@ def test_the_refusal_is_read_before_the_end_of_the_connection(make: Maker) -> No
 
 def test_a_move_to_a_refused_tube_leaves_the_job(make: Maker) -> None:
     """Where a client moves jobs one by one, and has reserved the first for that."""
-    with FakeServer(tubes_max=1) as server:
+    with FakeServer(tubes_max=1, old=True) as server:
         client = make(server.address)
         client.put("x")
         with pytest.raises(TooManyTubesError):

@@ -242,8 +242,8 @@ def test_asyncio_in_the_thread_of_the_test(server: FakeServer) -> None:
     assert (server.now, server.jobs()) == (3660, [])
 
 
-def test_pipelines_larger_than_every_buffer(server: FakeServer) -> None:
-    with beanpole.Client(server.url, None) as client:
+def test_pipelines_larger_than_every_buffer() -> None:
+    with FakeServer(old=True) as server, beanpole.Client(server.url, None) as client:
         ids = client.put_many([b"x" * 1000] * 4000)
         assert [job.id for job in client.reserve_many(4000, timeout=0)] == ids
         client.delete_many(ids)
@@ -289,6 +289,18 @@ def test_a_handler_that_hangs_does_not_hold_up_the_end(server: FakeServer) -> No
 def test_a_worker_that_cannot_serve_is_told_of(server: FakeServer) -> None:
     with pytest.raises(beanpole.ArgumentError, match="no handler"), server.running(beanpole.Worker()):
         pass
+
+
+# --- An old server ----------------------------------------------------------------------------------------------------
+
+
+def test_what_an_old_server_lacks_is_an_error_that_names_the_switch() -> None:
+    """As long as such a server runs: another one that lacks something has another reason."""
+    with FakeServer(old=True) as server, beanpole.Client(server.url) as client:
+        with pytest.raises(beanpole.UnsupportedError, match=r"set-schedule: FakeServer\(old=True\) .* leave it out"):
+            client.set_schedule("a", every=60)
+        assert client.features() == frozenset()
+    assert str(beanpole.UnsupportedError("x")) == "the server does not support x"
 
 
 # --- Start and stop ---------------------------------------------------------------------------------------------------
@@ -344,13 +356,6 @@ def test_jobs_are_back_when_a_connection_has_ended_that_held_very_many(server: F
 # --- Schedules --------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def timer() -> Iterator[FakeServer]:
-    """A server that has schedules."""
-    with FakeServer(extensions=True) as running:
-        yield running
-
-
 def scheduled(client: beanpole.Client[str]) -> list[datetime | None]:
     """For which times the jobs were put that are ready."""
     jobs = client.list_jobs("t", "ready", order="next").jobs
@@ -358,51 +363,51 @@ def scheduled(client: beanpole.Client[str]) -> list[datetime | None]:
     return [each.scheduled_at for each in jobs]
 
 
-def test_schedules_fire_as_time_passes(timer: FakeServer) -> None:
+def test_schedules_fire_as_time_passes(server: FakeServer) -> None:
     """Each at its time, also where a worker waits; a day takes no longer than what happens in it."""
-    with beanpole.Client(timer.url) as client:
-        assert timer.wall == datetime(2026, 1, 1, tzinfo=UTC)
+    with beanpole.Client(server.url) as client:
+        assert server.wall == datetime(2026, 1, 1, tzinfo=UTC)
         client.set_schedule("a", cron="0 6 * * *", zone="Europe/Berlin", tube="t", overlap="allow", delay=0)
-        timer.advance(3 * 86_400)
+        server.advance(3 * 86_400)
         assert scheduled(client) == [datetime(2026, 1, day, 5, tzinfo=UTC) for day in (1, 2, 3)]
-        assert timer.wall == datetime(2026, 1, 4, tzinfo=UTC)
+        assert server.wall == datetime(2026, 1, 4, tzinfo=UTC)
         found = client.schedule("a")
         assert (found.fires, found.misses, found.last) == (3, 0, datetime(2026, 1, 3, 5, tzinfo=UTC))
 
 
-def test_a_wall_clock_that_is_set_forward(timer: FakeServer) -> None:
+def test_a_wall_clock_that_is_set_forward(server: FakeServer) -> None:
     """What it has passed over is missed, and made up for once; delays do not end by it."""
-    with beanpole.Client(timer.url) as client:
+    with beanpole.Client(server.url) as client:
         client.put("later", delay=60)
         client.set_schedule("a", every=3600, tube="t")
-        timer.set_wall(datetime(2026, 1, 1, 6, 30, tzinfo=timezone(timedelta(hours=1))))
+        server.set_wall(datetime(2026, 1, 1, 6, 30, tzinfo=timezone(timedelta(hours=1))))
         assert scheduled(client) == [datetime(2026, 1, 1, 5, tzinfo=UTC)]
         assert client.schedule("a").misses == 4
-        assert (timer.now, timer.jobs("default")[0].time_left) == (0, 60)
+        assert (server.now, server.jobs("default")[0].time_left) == (0, 60)
 
 
-def test_a_wall_clock_that_is_set_back(timer: FakeServer) -> None:
-    with beanpole.Client(timer.url) as client:
+def test_a_wall_clock_that_is_set_back(server: FakeServer) -> None:
+    with beanpole.Client(server.url) as client:
         client.set_schedule("a", every=3600, tube="t", overlap="allow")
-        timer.advance(3600)
-        timer.set_wall(timer.wall.timestamp() - 1800)
-        timer.advance(5399)
+        server.advance(3600)
+        server.set_wall(server.wall.timestamp() - 1800)
+        server.advance(5399)
         assert client.schedule("a").fires == 1
-        timer.advance(1)
+        server.advance(1)
         assert scheduled(client) == [datetime(2026, 1, 1, hour, tzinfo=UTC) for hour in (1, 2)]
 
 
 @pytest.mark.parametrize("wall", [-1, float("nan"), 1e12, datetime(2026, 1, 1)])  # noqa: DTZ001 - has no zone
-def test_what_is_no_wall_clock(timer: FakeServer, wall: datetime | float) -> None:
+def test_what_is_no_wall_clock(server: FakeServer, wall: datetime | float) -> None:
     with pytest.raises(beanpole.ArgumentError, match="the wall clock is set to a time"):
-        timer.set_wall(wall)
+        server.set_wall(wall)
 
 
-def test_a_schedule_that_ends_lets_auto_advance_end_a_reserve(timer: FakeServer) -> None:
-    timer.auto_advance = True
-    with beanpole.Client(timer.url, watch="t") as client:
+def test_a_schedule_that_ends_lets_auto_advance_end_a_reserve(server: FakeServer) -> None:
+    server.auto_advance = True
+    with beanpole.Client(server.url, watch="t") as client:
         client.set_schedule("a", "x", at="2026-01-01T01:00:00", tube="t")
         client.delete(client.reserve(timeout=7200))
         with pytest.raises(beanpole.TimedOutError):
             client.reserve(timeout=7200)
-        assert timer.now == 3600 + 7200
+        assert server.now == 3600 + 7200

@@ -70,7 +70,7 @@ class Shop:
 @pytest.fixture(params=["beanpole", "beanstalkd"])
 def server(request: pytest.FixtureRequest) -> Iterator[FakeServer]:
     """A server that has our extensions, and one that has none."""
-    with FakeServer(extensions=request.param == "beanpole", patience=0.1) as running:
+    with FakeServer(old=request.param == "beanstalkd", patience=0.1) as running:
         yield running
 
 

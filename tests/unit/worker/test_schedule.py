@@ -17,7 +17,7 @@ DAY_S = 86_400
 @pytest.fixture
 def server() -> Iterator[FakeServer]:
     """A server that has schedules."""
-    with FakeServer(extensions=True, patience=60) as running:
+    with FakeServer(patience=60) as running:
         yield running
 
 
@@ -133,8 +133,12 @@ def test_a_server_without_schedules_ends_the_worker() -> None:
     def work() -> None:
         pass
 
-    sentence = "^the schedule t of .*work: the server does not support set-schedule$"
-    with pytest.raises(UnsupportedError, match=sentence), FakeServer(patience=60) as server, server.running(worker):
+    sentence = "^the schedule t of .*work: the server does not support set-schedule: "
+    with (
+        pytest.raises(UnsupportedError, match=sentence),
+        FakeServer(old=True, patience=60) as server,
+        server.running(worker),
+    ):
         pass
     assert worker.counters.connections == 0
 
