@@ -259,7 +259,7 @@ class FakeServer:
             self._wait_for([peer for peer in self.peers.values() if peer.session.worker])
 
     @contextmanager
-    def running(self, worker: "Worker", *, grace: float = 1.0) -> Iterator[None]:
+    def running(self, worker: "Worker", *, grace: float = 1.0, processes: bool = True) -> Iterator[None]:
         """Runs a worker in a thread, against this server and not its own, as long as the with block lasts.
 
         At the end of the block, handlers that still run have `grace` seconds, whatever the worker's own is; then their
@@ -267,10 +267,14 @@ class FakeServer:
         without an end, so that :meth:`advance` need not stop each half minute. The block begins when the server has the
         worker's schedules, if it has any, or after `patience` seconds.
 
+        Without `processes`, handlers that have ``process=True`` run in threads, so that what the test patches is
+        patched for them; a `timeout` can't stop them then.
+
         Raises in the end what :meth:`beanpole.Worker.serve` raises.
         """
-        own = worker.address, worker.grace_s, worker.reserve_s
+        own = worker.address, worker.grace_s, worker.reserve_s, worker.processes
         worker.address, worker.grace_s, worker.reserve_s = Address(*self.address), grace, None
+        worker.processes = worker.processes and processes
         with ThreadPoolExecutor(1, "beanpole worker") as thread:
             served = thread.submit(lambda: asyncio.run(worker.serve()))
             served.add_done_callback(lambda _: self._notify())
@@ -283,7 +287,7 @@ class FakeServer:
                 try:
                     served.result()
                 finally:
-                    worker.address, worker.grace_s, worker.reserve_s = own
+                    worker.address, worker.grace_s, worker.reserve_s, worker.processes = own
 
     # --- The queue ---
 

@@ -2,8 +2,8 @@
 
 import enum
 import inspect
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from beanpole.client.job import Job
@@ -80,6 +80,14 @@ def make_handler(
         if "<" in name:
             raise ArgumentError(f"{name} can't be found by another process: define it at the top of a module")
     return Handler(function, place, max_attempts, backoff, timeout_s)
+
+
+def in_threads(handlers: Mapping[str, Handler]) -> dict[str, Handler]:
+    """The same, of which those for a process run in a thread."""
+    return {
+        tube: replace(each, place=Place.THREAD) if each.place is Place.PROCESS else each
+        for tube, each in handlers.items()
+    }
 
 
 def check_middleware(function: Function) -> None:

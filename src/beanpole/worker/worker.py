@@ -34,6 +34,7 @@ from beanpole.worker.handler import (
     Hooks,
     check_for_processes,
     check_middleware,
+    in_threads,
     is_count,
     make_handler,
     name_of,
@@ -107,6 +108,8 @@ class Worker:
         """The server. It may be changed until the worker serves, as may the attributes below."""
         self.concurrency = concurrency
         """Jobs at a time."""
+        self.processes = True
+        """Whether handlers with `process` have processes; False: they run in threads, as a test wants it."""
         self.grace_s = grace
         """Seconds that running handlers have when the worker stops."""
         self.reserve_s: int | None = RESERVE_S
@@ -316,14 +319,15 @@ class Worker:
             raise ArgumentError('the worker has no handler: register one with @worker.handler("tube")')
         if not is_count(self.concurrency):
             raise ArgumentError(f"concurrency must be 1 or more, not {self.concurrency!r}")
-        check_for_processes(self._hooks.middleware, self._handlers.values())
+        handlers = self._handlers if self.processes else in_threads(self._handlers)
+        check_for_processes(self._hooks.middleware, handlers.values())
         self._loop = asyncio.get_running_loop()
         http = MetricsServer(self.metrics_sockets, self._metrics_text, self._what_is_wrong)
         await http.start()
         log = Log(self.logger)
         address = Address.of(self.address)
         context = self._context = WorkerContext(
-            handlers=self._handlers,
+            handlers=handlers,
             hooks=self._hooks,
             counters=self.counters,
             metrics=self.metrics,

@@ -16,14 +16,16 @@ EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
 def test_examples(tmp_path: Path) -> None:
-    """Each is a program, or a module of tests."""
+    """Each is a program, or a module of tests, which may import one that has its name in the first line."""
     command = ["-m", "pytest", "-q", "-p", "no:cacheprovider"]
     for number, example in enumerate(EXAMPLES):
+        named = re.match(r"# (\w+\.py)\n", example)
+        file = tmp_path / (named[1] if named else f"test_{number}.py")
+        file.write_text(example)
         if "\ndef test_" in example:
-            command.append(f"{tmp_path}/test_{number}.py")
-            Path(command[-1]).write_text(example)
+            command.append(str(file))
         else:
-            run("-c", example)
+            run(str(file))
     run(*command)
 
 

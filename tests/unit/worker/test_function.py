@@ -70,13 +70,17 @@ def test_a_coroutine_function_runs_on_the_loop(server: FakeServer) -> None:
     assert calls == [("http://x", 1), (8, "http://x", 1, 1)]
 
 
-def test_a_process_finds_the_function_and_puts_to_the_workers_server(server: FakeServer, tmp_path: Path) -> None:
-    """Though in the process the worker has the address of its module."""
+@pytest.mark.parametrize("processes", [True, False])
+def test_a_process_finds_the_function_and_puts_to_the_workers_server(
+    server: FakeServer, tmp_path: Path, *, processes: bool
+) -> None:
+    """Though in the process the worker has the address of its module; a test may have it in its own process."""
     write.put(str(tmp_path / "number"))
     put_shout.put(str(tmp_path / "shout"))
-    with server.running(worker):
+    with server.running(worker, processes=processes):
         server.join(timeout=REPLY_TIMEOUT_S)
-    assert int((tmp_path / "number").read_text()) != os.getpid()
+    assert worker.processes
+    assert (int((tmp_path / "number").read_text()) != os.getpid()) is processes
     assert (tmp_path / "shout").read_text() == "loud"
     assert calls == [(4, "from a process", 1, 1)]
 
