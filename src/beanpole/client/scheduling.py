@@ -7,7 +7,7 @@ sees the name alone: which zones there are, and whether a schedule ever fires, t
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from typing import Any, Literal, Self, TypedDict
+from typing import Any, Literal, Self, TypedDict, cast
 
 from beanpole.client.extensions import fields_of, line, seconds, size_of, with_body
 from beanpole.client.putting import Until
@@ -20,6 +20,10 @@ Duration = float | timedelta
 
 Moment = str | datetime
 """A time with its zone, or text as ``2026-03-29T02:30:00``, which is local in the schedule's `zone`."""
+
+
+FLOAT_ERROR_S = 5e-7
+"""By how much a float like 0.1 + 0.2 may miss the milliseconds that are meant."""
 
 
 class Nothing(bytes):
@@ -65,8 +69,12 @@ def plain(value: object, _: str) -> str:
 
 
 def duration(value: object, name: str) -> str:
-    """Seconds. Raises ArgumentError."""
-    return seconds(value.total_seconds() if isinstance(value, timedelta) else value, name).decode()
+    """Seconds. Raises ArgumentError, also for more than milliseconds: an interval would drift by what is rounded."""
+    given = value.total_seconds() if isinstance(value, timedelta) else value
+    text = seconds(given, name).decode()
+    if abs(cast("float", given) - float(text)) > FLOAT_ERROR_S:
+        raise ArgumentError(f"{name} has three decimals at most, as times are milliseconds, not {value!r}")
+    return text
 
 
 def moment(value: object, name: str) -> str:

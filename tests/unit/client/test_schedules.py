@@ -62,7 +62,7 @@ def test_a_schedule_is_options_or_text(make: Maker) -> None:
 def test_every_line_is_an_option(make: Maker) -> None:
     document = (
         b"cron: @daily\nzone: Europe/Berlin\nweeks: 2\nexcept: 2026-12-25 2026-12-26\nstart: 2026-01-01T00:00:00.500Z"
-        b"\nend: 2027-01-01T00:00:00\nspread: 3600\noverlap: allow\nlate: 90.5\nmisfire: skip\ntube: t\npri: 5\n"
+        b"\nend: 2027-01-01T00:00:00\nspread: 3600\noverlap: allow\nlate: 3.3\nmisfire: skip\ntube: t\npri: 5\n"
         b"delay: 1\nttr: 9\nexpire: 86400\nkey: k\nuntil: reserve\n\n\xff\n"
     )
     script = [has(*ALL), setting("a", document, b"SCHEDULED 5\r\n")]
@@ -75,7 +75,7 @@ def test_every_line_is_an_option(make: Maker) -> None:
         "end": "2027-01-01T00:00:00",
         "spread": timedelta(hours=1),
         "overlap": "allow",
-        "late": 90.5,
+        "late": 1.1 + 2.2,
         "misfire": "skip",
         "tube": "t",
         "pri": 5,
@@ -223,6 +223,8 @@ def test_a_line_that_the_server_lacks_is_named_and_nothing_is_sent(make: Maker) 
         (lambda client: client.set_schedule("a", every=-5), ArgumentError, "^every must be seconds"),
         (lambda client: client.set_schedule("a", every="5"), ArgumentError, "^every must be seconds"),
         (lambda client: client.set_schedule("a", every=timedelta(days=-1)), ArgumentError, "^every must be seconds"),
+        (lambda client: client.set_schedule("a", every=1.0005), ArgumentError, "^every has three decimals at most"),
+        (lambda client: client.set_schedule("a", every=timedelta(microseconds=1_000_500)), ArgumentError, "decimals"),
         (lambda client: client.set_schedule("a", evry=5), TypeError, "evry"),
         (lambda client: client.set_schedule("a", 5, every=5), TypeError, "a body is"),
         (lambda client: client.set_schedule("a", "x" * 16_384, every=5), ScheduleError, "16384 bytes at most"),
