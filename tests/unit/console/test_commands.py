@@ -10,7 +10,7 @@ import pytest
 from beanpole.cli.main import cli
 from beanpole.client import Address
 from beanpole.console.actions.action import Action, Filter, Given, Group, Ids, Named, Pattern, Target, Tube
-from beanpole.console.actions.commands import ACTION_BODY_SHOWN_BYTES, command_line, url_of
+from beanpole.console.actions.commands import ACTION_BODY_SHOWN_BYTES, ACTION_IDS_SHOWN, command_line, url_of
 from beanpole.console.settings import Source
 from tests.unit.console.screens.made import MadeServer
 
@@ -20,9 +20,13 @@ if TYPE_CHECKING:
 URL = "--url beanstalk://127.0.0.1:11300"
 OURS = frozenset({"snooze-job", "change-job.tube"})
 JOB, A = Ids((1,)), Tube("a")
+MANY = Ids(tuple(range(1, 401)))
 
 LINES: list[tuple[str, Target, Given, str]] = [
     ("delete", Ids((1, 2)), Given(), f"beanpole delete {URL} 1 2"),
+    ("delete", MANY, Given(), f"xargs beanpole delete {URL} < IDS"),
+    ("change", MANY, Given(body=b"x"), f"xargs beanpole change --body=x {URL} < IDS"),
+    ("kick", Ids(MANY.ids[:ACTION_IDS_SHOWN]), Given(), f"beanpole kick {URL} 1 2 3 4 5 6 7 8 9 10"),
     ("kick", JOB, Given(), f"beanpole kick {URL} 1"),
     ("bury", JOB, Given(priority=3), f"beanpole bury --priority=3 {URL} 1"),
     ("snooze", JOB, Given(delay=500, priority=4), f"beanpole snooze --delay=500 --priority=4 {URL} 1"),
@@ -93,7 +97,9 @@ def line_of(verb: str, target: Target, given: Given, features: frozenset[str] = 
 @pytest.mark.parametrize(("verb", "target", "given", "line"), LINES)
 def test_a_line_does_the_same(verb: str, target: Target, given: Given, line: str) -> None:
     assert line_of(verb, target, given) == line
-    words = shlex.split(line.partition(" | ")[2] or line.partition(" < ")[0])[1:]
+    before, _, file = line.partition(" < ")
+    words = shlex.split(before.partition(" | ")[2] or before)
+    words = words[2:] + ["1", "400"] if file == "IDS" else words[1:]  # as xargs calls it
     command: click.Command | None = cli
     while isinstance(command, click.Group):
         name, *words = words
@@ -114,6 +120,11 @@ def test_a_server_that_knows_less_has_other_commands_or_none() -> None:
     nothing = frozenset[str]()
     assert line_of("snooze", JOB, Given(delay=5), nothing) == f"beanpole release --delay=5 {URL} 1"
     assert not line_of("move", JOB, Given(to="a"), nothing)
+
+
+def test_ids_and_a_body_are_not_both_read_from_standard_input() -> None:
+    assert line_of("change", JOB, Given(body=b"\xff"))
+    assert not line_of("change", MANY, Given(body=b"\xff"))
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,8 @@ class Ids:
     ids: tuple[int, ...]
 
     def __str__(self) -> str:
-        shown = ", ".join(map(str, self.ids[:3]))
-        return f"job {shown}" if len(self.ids) == 1 else f"jobs {shown}" + ", …" * (len(self.ids) > 3)
+        shown, more = ", ".join(map(str, self.ids[:3])), len(self.ids) - 3
+        return f"job {shown}" if len(self.ids) == 1 else f"jobs {shown}" + f" and {more} more" * (more > 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The command line that does the same as an action, where that is one command.
 
-What acts on the jobs of a filter, or of a group of failures, has none: it leaves jobs alone that were put since.
+What acts on the jobs of a filter, or of a group of failures, has none: it leaves jobs alone that were put since. The ids of
+many jobs are in a file.
 """
 
 import shlex
@@ -15,6 +16,8 @@ from beanpole.operations.jobs import MOVES
 from beanpole.operations.schedules import utc
 
 ACTION_BODY_SHOWN_BYTES = 4_096  # bytes of a body that stand in a command line: nobody copies more
+ACTION_IDS_SHOWN = 10  # ids that stand in a command line: nobody reads more, they have to be in a file
+OF_A_FILE = " < IDS"  # what a line ends with that takes the ids of jobs from a file
 
 
 def command_line(server: Server, features: frozenset[str], action: Action) -> str:
@@ -63,7 +66,10 @@ def of_ids(action: Action, features: frozenset[str], url: Sequence[str], ids: Se
     body = action.given.get("body")
     given = [*options_of(action), *([] if body is None else [f"--body={plain(body) or '-'}"])]
     before = f"{printed(body)} | " if body is not None and not plain(body) else ""
-    return before + words("beanpole", name, *given, *url, *ids)
+    if len(ids) <= ACTION_IDS_SHOWN:
+        return before + words("beanpole", name, *given, *url, *ids)
+    # Standard input is one of the two, and xargs may call the program twice.
+    return "" if before else words("xargs", "beanpole", name, *given, *url) + OF_A_FILE
 
 
 def plain(body: bytes) -> str:

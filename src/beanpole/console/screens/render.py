@@ -19,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from beanpole.console.actions.commands import OF_A_FILE
 from beanpole.console.answers import HEADERS, line, problem
 from beanpole.console.screens import links, words
 from beanpole.console.screens.screen import Screen, View, nothing
@@ -93,6 +94,7 @@ def environment() -> Environment:
         "job_url": links.job_url,
         "schedule_url": links.schedule_url,
         "read_only": READ_ONLY,
+        "of_a_file": OF_A_FILE,
     }
     made.globals["ui"] = made.get_template("parts.html").module
     return made

@@ -2,6 +2,7 @@
 
 import pytest
 
+from beanpole.console.actions.action import Ids
 from beanpole.console.screens import render
 from beanpole.console.screens.screen import Screen, nothing
 from beanpole.console.security.access import Visitor
@@ -31,6 +32,14 @@ def test_a_page_of_hostile_text_can_be_sent() -> None:
     page = render.page(view(), FRAME, {"phrase": HOSTILE, "sentence": HOSTILE})
     assert b"<script>" not in page.body
     assert b"alert(&#39;&#34;&amp;x" in page.body
+
+
+def test_a_command_line_that_reads_ids_says_which() -> None:
+    text = "{{ ui.same_command(line, target) }}"
+    many = Ids(tuple(range(1, 401)))
+    assert "ids of jobs 1, 2, 3 and 397 more" in part(text, line="xargs beanpole kick < IDS", target=many)
+    assert "IDS" not in part(text, line="beanpole kick 1", target=Ids((1,)))
+    assert not part(text, line="", target=many)
 
 
 def test_numbers_are_short_and_exact_in_the_title() -> None:
