@@ -99,7 +99,7 @@ def test_a_line_does_the_same(verb: str, target: Target, given: Given, line: str
     assert line_of(verb, target, given) == line
     before, _, file = line.partition(" < ")
     words = shlex.split(before.partition(" | ")[2] or before)
-    words = words[2:] + ["1", "400"] if file == "IDS" else words[1:]  # as xargs calls it
+    words = [*words[2:], "1", "400"] if file == "IDS" else words[1:]  # as xargs calls it
     command: click.Command | None = cli
     while isinstance(command, click.Group):
         name, *words = words

@@ -1,7 +1,7 @@
 """The command line that does the same as an action, where that is one command.
 
-What acts on the jobs of a filter, or of a group of failures, has none: it leaves jobs alone that were put since. The ids of
-many jobs are in a file.
+What acts on the jobs of a filter, or of a group of failures, has none: it leaves jobs alone that were put since.
+The ids of many jobs are in a file.
 """
 
 import shlex

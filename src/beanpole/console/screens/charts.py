@@ -156,11 +156,11 @@ def ticks(first: float, last: float, x: Callable[[float], float]) -> Markup:
     return parts
 
 
-def spark(values: Sequence[Value], title: str = "") -> Markup:
-    """A small line without axes."""
+def spark(values: Sequence[Value], title: str = "", top: float = 0) -> Markup:
+    """A small line without axes. `top`: what is at its upper edge; 0: the highest value."""
     places = fewer([(float(number), value) for number, value in enumerate(values)], SPARK_POINTS_MAX)
     known = [value for _, value in places if value is not None]
-    top = max(known, default=0) or 1
+    top = top or max(known, default=0) or 1
     wide = (SPARK_WIDTH - 2) / max(len(values) - 1, 1)
     path = path_of(
         [

@@ -15,7 +15,7 @@ from beanpole.client import Stats
 from beanpole.console.reading.tubes import dead_tubes
 from beanpole.console.screens import charts
 from beanpole.console.screens.screen import Screen, View, look, state_of
-from beanpole.console.screens.tubes import Row, oldest, rows_of, spark
+from beanpole.console.screens.tubes import Row, oldest, rows_of, sparks
 from beanpole.console.servers import Seen, Server, first_seen
 from beanpole.console.single_flight import AwayError
 from beanpole.errors import BeanpoleError
@@ -171,7 +171,7 @@ async def show(view: View) -> dict[str, Any]:
         "findings": wrong[:FINDINGS_SHOWN],
         "more_findings": len(wrong) - FINDINGS_SHOWN,
         "tubes_named": TUBES_NAMED,
-        "tubes": [(row, oldest(row.tube), spark(row)) for row in tubes],
+        "tubes": [(row, oldest(row.tube), spark) for row, spark in zip(tubes, sparks(tubes), strict=True)],
     }
 
 

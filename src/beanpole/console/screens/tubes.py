@@ -134,15 +134,37 @@ async def rows_of(seens: Sequence[Seen]) -> list[Row]:
     return rows
 
 
+WAITS_S = 60  # seconds from which on it matters for how long the oldest job has waited: below, rows would jump about
+
+LOOK = "look"  # the order in which what needs a look comes first
+
+ORDERS = {LOOK: "What needs a look", "name": "Name"}
+"""The orders that are no column's, and what a filter calls them."""
+
+
+def need(row: Row) -> tuple[float, float, float]:
+    """How much a tube needs a look: its oldest ready job, then failures, then buried jobs; what is not said is none."""
+    waits = oldest(row.tube) or 0
+    return (waits if waits >= WAITS_S else 0, row.rates.failed or 0, row.tube.current_jobs_buried)
+
+
 def ordered(rows: Sequence[Row], by: str) -> list[Row]:
-    """Rows by name, or by a column; those that do not say come last."""
+    """Rows by what needs a look, by name, or by a column; those that do not say come last."""
     rows = sorted(rows, key=lambda row: (row.tube.name, row.server))
+    if by == LOOK:
+        return sorted(rows, key=need, reverse=True)
     column = next((each for each in COLUMNS if each.key == by.removeprefix("-")), None)
     if column is None:
         return rows[::-1] if by == "-name" else rows
     known = [(value, row) for row in rows if (value := column.of(row)) is not None]
     known.sort(key=lambda each: each[0], reverse=by.startswith("-"))
     return [row for _, row in known] + [row for row in rows if column.of(row) is None]
+
+
+def orders_of(by: str) -> list[tuple[str, str]]:
+    """The orders that a filter offers: that of now is among them."""
+    column = next((each.title for each in COLUMNS if each.key == by.removeprefix("-")), "Name")
+    return list(({by: column} | ORDERS).items())
 
 
 def chosen(asked: Sequence[str]) -> list[Column]:
@@ -161,15 +183,22 @@ def cells(row: Row, columns: Iterable[Column]) -> list[tuple[str, str]]:
     return found
 
 
-def spark(row: Row) -> Markup:
-    return charts.spark(row.seen.server.history.series("ready", row.tube.name).values, "ready jobs, 15 minutes")
+def sparks(rows: Sequence[Row]) -> list[Markup]:
+    """The ready jobs of some tubes over 15 minutes, all on the scale of the one that had most."""
+    series = [row.seen.server.history.series("ready", row.tube.name).values for row in rows]
+    highest = [max((value for value in values if value is not None), default=0) for values in series]
+    top = max(highest, default=0)
+    return [
+        charts.spark(values, f"Ready jobs, 15 minutes: up to {charts.text_of(most)}", top)
+        for values, most in zip(series, highest, strict=True)
+    ]
 
 
 def found(view: View, rows: Sequence[Row]) -> list[Row]:
     """The rows that fit the filter of an address, in its order."""
     text, fits = view.query.get("text", "").lower(), ONLY.get(view.query.get("only", ""), ONLY[""])[1]
     fitting = [row for row in rows if text in row.tube.name.lower() and fits(row)]
-    return ordered(fitting, view.query.get("sort") or "name")
+    return ordered(fitting, view.query.get("sort") or LOOK)
 
 
 async def lines(view: View) -> Pieces:
@@ -183,6 +212,7 @@ async def lines(view: View) -> Pieces:
 
 async def show(view: View) -> dict[str, Any]:
     query = view.request.query_params
+    by = query.get("sort") or LOOK
     seens = await look(view)
     everything = await rows_of(seens)
     rows = found(view, everything)
@@ -201,8 +231,12 @@ async def show(view: View) -> dict[str, Any]:
         "all_columns": COLUMNS,
         "spark_key": SPARK,
         "has_spark": has_spark,
-        "rows": [(row, cells(row, columns), spark(row) if has_spark else "") for row in page.rows],
-        "by": query.get("sort") or "name",
+        "rows": [
+            (row, cells(row, columns), spark)
+            for row, spark in zip(page.rows, sparks(page.rows) if has_spark else [""] * len(page.rows), strict=True)
+        ],
+        "by": by,
+        "orders": orders_of(by),
         "text": query.get("text", ""),
         "only": query.get("only", ""),
         "choices": [(name, title) for name, (title, _) in ONLY.items()],

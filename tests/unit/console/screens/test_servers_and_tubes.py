@@ -72,6 +72,33 @@ def test_tubes_are_in_the_order_that_was_asked_for() -> None:
     assert names(tubes.ordered(found, "ready"))[:2] == ["b", "a"]
 
 
+def test_what_needs_a_look_comes_first() -> None:
+    late = {"current_jobs_ready": 1, "oldest_ready": tubes.WAITS_S}
+    said = {
+        "a": {"current_jobs_ready": 9, "oldest_ready": tubes.WAITS_S - 1},
+        "b": {"current_jobs_buried": 1},
+        "c": {"jobs_released": 4},
+        "d": {"jobs_released": 4, "current_jobs_buried": 1},
+        "e": late,
+        "f": late | {"oldest_ready": 3_600},
+    }
+    zero = {"current_jobs_ready": 0, "current_jobs_buried": 0, "jobs_released": 0}
+    after = [typed(name, **zero | counts) for name, counts in said.items()]
+    found = rows(MadeServer("one", sampled(*after, at_s=2), sampled(*(typed(name, **zero) for name in said))))
+    assert names(tubes.found(look("/tubes"), found)) == ["f", "e", "d", "c", "b", "a"]
+    assert names(tubes.found(look("/tubes", sort="name"), found)) == list("abcdef")
+
+
+def test_lines_of_tubes_have_one_scale() -> None:
+    taken = sampled(typed("few", current_jobs_ready=9), typed("many", current_jobs_ready=18))
+    server = MadeServer("one", taken)
+    server.history.add(taken, server.sampler.change)
+    few, many = tubes.sparks(rows(server))
+    assert 'd="M1 10h.1"' in few, "half as high"
+    assert 'd="M1 1h.1"' in many
+    assert "up to 9<" in few
+
+
 def test_what_is_not_known_comes_last_in_any_order() -> None:
     found = rows(MadeServer("one", sampled(typed("plain", **PLAIN), typed("ours", **OURS))))
     for by in ("oldest", "-oldest"):
