@@ -262,7 +262,7 @@ def draw(columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> None:
         draw_folded(columns, on_the_right, cells)
         return
     form = " ".join(f"{{:{'>' if right else '<'}{width}}}" for right, width in zip(on_the_right, widths, strict=True))
-    click.secho(form.format(*columns), bold=True)
+    click.secho(form.format(*columns).rstrip(), bold=True)
     lines = [form.format(*row).rstrip() for row in cells]
     click.echo("\n".join(["─" * (sum(widths) + len(widths) - 1), *lines]))
 

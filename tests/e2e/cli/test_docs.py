@@ -1,6 +1,7 @@
 """Every example of docs/cli.md and docs/recipes.md does what its page says; the reference is what the commands are."""
 
 import os
+import pty
 import re
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import pytest
 
 from beanpole.cli.common import EXIT_CODES
 from tests.cli_reference import MARKER, PAGES, reference
-from tests.e2e.process import environment
+from tests.e2e.process import environment, written_to
 from tests.servers import HOST, beanpole_server
 
 pytestmark = pytest.mark.repository
@@ -22,8 +23,14 @@ SECTIONS = {
     title: text for title, text in re.findall(r"^## (.*)\n((?:(?!## ).*\n)*)", PAGE, re.MULTILINE) if "```" in text
 }
 EXAMPLE = re.compile(r"^```(sh|python)\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
-VARYING = re.compile(r"(?<=\t65536\t)[0-9.]+\t[0-9]+(?=\t)|(?<=\t1\t)[0-9.]+(?=\t0\t60\t)|\b[0-9.]+(?= s more)")
-"""How old a job is, and what is left of a minute."""
+GAP = re.compile(r"(?<=\S) +")
+STYLE = re.compile(r"\r\x1b\[\?25l.*\x1b\[\?25h\n|\x1b\[[0-9;]*m")
+"""A progress bar, and colours."""
+
+VARYING = re.compile(
+    r"(?<= 65536 )[0-9.]+ [0-9]+(?= )|(?<= 1 )[0-9.]+(?= 0 60 )|\b[0-9.]+(?= s more)|(?<= age )[0-9]+(?= s,)|─+"
+)
+"""How old a job is, what is left of a minute, and a rule below columns, which are as wide as these."""
 
 
 @pytest.mark.parametrize("title", ["", *SECTIONS])
@@ -32,23 +39,30 @@ def test_examples(title: str, tmp_path: Path) -> None:
     text = SECTIONS.get(title, GUIDE)
     with beanpole_server() as server:
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        given = environment({"BEANPOLE_URL": f"beanstalk://{HOST}:{server.port}", "PATH": path})
+        given = environment({"BEANPOLE_URL": f"beanstalk://{HOST}:{server.port}", "PATH": path, "COLUMNS": "120"})
         for kind, example, wanted in EXAMPLE.findall(text):
             command = ["bash", "-e", "-c", example]
             if kind == "python":
                 command = [sys.executable, "-W", "error", "-c", example.replace("11300", str(server.port))]
-            done = subprocess.run(
-                command,
-                cwd=tmp_path,
-                env=given,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                check=False,
-            )
-            assert done.returncode == 0, f"{example}\n{done.stdout}"
+            shown = on_terminal(command, tmp_path, given)
             if wanted:
-                assert VARYING.sub("-", done.stdout) == VARYING.sub("-", wanted), example
+                assert steady(shown) == steady(wanted), example
+
+
+def on_terminal(command: list[str], folder: Path, given: dict[str, str]) -> str:
+    """Return what a command that succeeds shows on a terminal."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(command, cwd=folder, env=given, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        shown = STYLE.sub("", written_to(ours).decode().replace("\r\n", "\n"))
+    os.close(ours)
+    assert process.returncode == 0, f"{command}\n{shown}"
+    return shown
+
+
+def steady(text: str) -> str:
+    """Return a text without what differs each time, and with it how wide a column is."""
+    return VARYING.sub("-", GAP.sub(" ", text))
 
 
 @pytest.mark.parametrize("page", PAGES)
