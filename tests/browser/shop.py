@@ -102,7 +102,7 @@ class Shop:
                 client.set_schedule(name, body_of("emails" if tube == "newsletter" else tube, number), **options)
             client.pause_schedule("newsletter")
         for place, work in enumerate(WORK):
-            self._begin(self._put, work, f"shop{place % 2 + 1}:8{place}12 web")
+            self._begin(self._put, work, f"shop{place % 2 + 1}:{812 + place % 2} web")
             for number in range(work.workers):
                 self._begin(self._work, work, f"worker{number + 1}:3{place}{number} {work.tube} 1.4.2")
 

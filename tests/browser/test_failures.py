@@ -62,6 +62,22 @@ def test_sessions_come_and_go(tab: Tab, world: World) -> None:
     expect(page.locator("tbody")).to_contain_text("No session fits this filter", timeout=WAIT_MS)
 
 
+def test_sessions_of_a_program_are_unfolded_and_stay_so(tab: Tab, world: World) -> None:
+    with world.client() as first, world.client() as second, world.client() as third:
+        first.name_session("pool")
+        second.name_session("pool")
+        tab.open("/sessions?text=pool")
+        folded = tab.page.locator("tr.folded")
+        expect(folded).to_have_count(2)
+        expect(folded.first).to_be_hidden()
+        tab.page.keyboard.press("j")
+        tab.page.keyboard.press("Enter")
+        expect(folded.first).to_be_visible()
+        third.name_session("pool")
+        expect(folded).to_have_count(3)
+        expect(folded.last).to_be_visible()
+
+
 def test_rules_are_set_edited_and_dropped(tab: Tab) -> None:
     tab.open("/rules")
     page = tab.page

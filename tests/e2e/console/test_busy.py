@@ -37,6 +37,8 @@ def one() -> Iterator[Server]:
         waiting = stack.enter_context(running.connect())
         waiting.sendall(b"name-session w3\r\nwatch seldom\r\nignore default\r\nreserve\r\n")
         wait_until(lambda: client.stats().current_waiting == 1, "a session waits")
+        for _ in range(2):
+            stack.enter_context(Client(address, None)).name_session("pool")
         yield running
 
 
@@ -73,7 +75,7 @@ def test_busy_of_a_tube_and_of_a_worker(served: Console) -> None:
 
 
 def names(served: Console, query: str = "") -> list[str]:
-    return [row[1].partition(" 127.")[0] for row in rows(served.get(f"/sessions{query}").text)[1:] if len(row) > 1]
+    return [row[0].partition(" 127.")[0] for row in rows(served.get(f"/sessions{query}").text)[1:] if len(row) > 1]
 
 
 def test_sessions_by_what_they_do(served: Console) -> None:
@@ -92,9 +94,19 @@ def test_sessions_by_what_they_do(served: Console) -> None:
 
 
 def test_the_first_session_is_number_0(served: Console) -> None:
-    number = rows(served.get("/sessions").text)[1][0]
+    number = rows(served.get("/sessions").text)[1][1]
     assert names(served, f"?number={number}") == ["producer"]
-    assert names(served, f"?after={number}")[:3] == [SHOWN, "w2", "w3"]  # the console's own come and go behind them
+    found = names(served, f"?each=session&after={number}")
+    assert found[:5] == [SHOWN, "w2", "w3", "pool", "pool"]  # the console's own come and go behind them
+
+
+def test_sessions_of_a_program_are_folded_below_it(served: Console) -> None:
+    text = served.get("/sessions?text=pool").text
+    program, *folded = [row[:2] for row in rows(text)[1:]]
+    assert program == ["pool 127.0.0.1", "2 sessions"]
+    assert [each[0].startswith("127.0.0.1:") for each in folded] == [True, True]
+    assert text.count('<tr class="folded">') == 2
+    assert "1 program, 2 sessions" in text
 
 
 def test_a_tube_names_who_waits_for_it(served: Console) -> None:

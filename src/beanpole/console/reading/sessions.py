@@ -67,6 +67,56 @@ class SessionFilter(Query, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
+class Process:
+    """The sessions of one client program: those of a name from a host; of those without a name all from it."""
+
+    name: str  # empty: they have none
+    host: str  # without the ports
+    sessions: list[SessionInfo]  # at least one, in the order that was asked for
+
+    @property
+    def used(self) -> list[str]:
+        """The tubes that they use."""
+        return list(dict.fromkeys(each.used for each in self.sessions))
+
+    @property
+    def watched(self) -> list[str]:
+        """The tubes that they watch, as far as the server names them."""
+        return list(dict.fromkeys(tube for each in self.sessions for tube in each.watched))
+
+    @property
+    def waiting(self) -> list[float]:
+        """For how long those wait that do."""
+        return [each.waiting for each in self.sessions if each.waiting is not None]
+
+    @property
+    def jobs_held(self) -> int:
+        return sum(each.jobs_held for each in self.sessions)
+
+    @property
+    def oldest_held(self) -> float | None:
+        return max((each.oldest_held for each in self.sessions if each.oldest_held is not None), default=None)
+
+    @property
+    def latest(self) -> SessionInfo:
+        """The session that has sent the last command."""
+        return min(self.sessions, key=lambda each: (not each.last_command, each.last_command_age))
+
+    @property
+    def since(self) -> float:
+        return max(each.since for each in self.sessions)
+
+
+def processes_of(sessions: list[SessionInfo]) -> list[Process]:
+    """The programs that some sessions are of, in the order of the first session of each."""
+    found: dict[tuple[str, str], Process] = {}
+    for each in sessions:
+        host = each.peer.rpartition(":")[0] or each.peer
+        found.setdefault((each.name, host), Process(each.name, host, [])).sessions.append(each)
+    return list(found.values())
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
     """Sessions as they were at a moment."""
 

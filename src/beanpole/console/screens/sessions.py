@@ -7,12 +7,17 @@ from msgspec.structs import replace
 
 from beanpole.console import limits
 from beanpole.console.reading import sessions
-from beanpole.console.reading.sessions import SessionFilter
-from beanpole.console.screens.screen import Screen, View, ask_all, number, page_of
+from beanpole.console.reading.sessions import SessionFilter, processes_of
+from beanpole.console.screens.screen import Page, Screen, View, ask_all, number, page_of
 from beanpole.console.servers import holders
 from beanpole.console.streams import Pieces
 
-SESSIONS_PER_PAGE = 100  # sessions that a page shows
+SESSIONS_PER_PAGE = 100  # sessions that a page shows, if it has a line for each
+PROCESSES_PER_PAGE = 50  # programs that a page shows
+SESSIONS_OF_PROCESS = 6  # sessions of each of them: a page stays below 300 kB
+
+EACH = (("", "each program"), ("session", "each session"))
+"""What has a line."""
 
 DOING = (("", "all"), ("waiting", "that wait for jobs"), ("holding", "that hold jobs"))
 """Filters by what a session does."""
@@ -34,21 +39,35 @@ def wanted_of(view: View) -> SessionFilter:
 
 
 async def show(view: View) -> dict[str, Any]:
-    """Returns a page of sessions; with several servers the first page of each."""
+    """Returns a page of programs, each with its sessions; or one of sessions, with several servers the first of each."""
     wanted = wanted_of(view)
+    is_grouped = wanted.number is None and view.query.get("each") != "session"
+    if is_grouped:
+        wanted = replace(wanted, after=None, limit=limits.SESSIONS_LOOKED)
     heard, away = await ask_all(view, lambda server: sessions.find(server, wanted))
     only = heard[0].value if len(view.servers) == 1 else None
+    rows = [
+        (each.server.name, process)
+        for each in heard
+        for some in ([each.value.sessions] if is_grouped else [[session] for session in each.value.sessions])
+        for process in processes_of(some)
+    ]
+    page = page_of(view, rows, PROCESSES_PER_PAGE) if is_grouped else Page(rows, 0, only.next if only else None)
     return {
         "wanted": wanted,
         "doing": DOING,
+        "each": EACH,
         "by": wanted.order if wanted.order == "number" else f"-{wanted.order}",
         "away": away,
-        "rows": [(each.server.name, session) for each in heard for session in each.value.sessions],
+        "rows": page.rows,
+        "sessions_shown": SESSIONS_OF_PROCESS,
+        "is_grouped": is_grouped,
+        "count": len(rows),
         "fitting": sum(each.value.fitting for each in heard),
         "looked": sum(each.value.looked for each in heard),
         "is_complete": all(each.value.is_complete for each in heard),
-        "after": only.next if only else None,
-        "more": [each.server.name for each in heard if not only and each.value.next is not None],
+        "after": page.after,
+        "more": [each.server.name for each in heard if not (only or is_grouped) and each.value.next is not None],
         "missing": [(each.server.name, each.value.missing) for each in heard if each.value.missing],
     }
 

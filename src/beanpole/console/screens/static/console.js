@@ -360,7 +360,7 @@
 
   // --- Keys ---
 
-  const rows = () => all("main tbody tr");
+  const rows = () => all("main tbody tr").filter((each) => each.offsetParent); // those that are not folded
   let isGoing = false; // g was the last key
 
   function step(by) {
@@ -436,7 +436,7 @@
     }
     if (isTyping(focused) || (one("dialog[open]") && event.key !== "?")) return;
     if (event.key === "Enter" && focused?.tagName === "TR") {
-      one("a[href]", focused)?.click();
+      one("summary, a[href]", focused)?.click();
       return;
     }
     if (isGoing) {
