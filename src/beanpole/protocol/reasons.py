@@ -9,17 +9,25 @@ import re
 ERROR_CHARS = 200
 """Characters of a line that count."""
 
-PASSING = re.compile(
+WORD = re.compile(
+    r"(?<![0-9A-Za-z])(?:"
     r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"  # a UUID
-    r"|0x[0-9a-fA-F]+"  # an address in memory
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
-    r"|(?<![0-9A-Za-z])(?=[0-9a-fA-F]*[0-9])[0-9a-fA-F]{8,}(?![0-9A-Za-z])"  # a hash
-    r"|[0-9]{6,}"  # an id
+    r"|[A-Za-z]*+[0-9][0-9A-Za-z]*(?:[.,:][0-9]+)*[A-Za-z]*)"
 )
-"""What differs from job to job in one and the same error, and says nothing of it.
+"""What may differ from job to job in one and the same error: a word with a digit, or a moment."""
 
-Numbers of up to five digits stay: they are codes (`ORA-00942`, `HTTP 503`) and durations (`timeout after 31 s`).
-"""
+NAME = re.compile(r"(?![0-9a-fA-F]{8}|[0-9A-Za-z]{16}|.*[0-9]{6})")
+"""What begins a word that begins with a letter and is a name, as `utf8` or `x509`: not a hash or an id."""
+
+CODE_DIGITS = 5  # digits that a number has at most that says what went wrong, and so counts
+
+BEFORE_CODE = ("http", "http error", "httperror", "errno", "status", "code", "signal")
+"""What stands before such a number: `HTTP 503`, `[Errno 111]`, `exit code 137`."""
+
+BEFORE_CHARS = 16  # characters in which that is looked for
+
+STATUS = re.compile(r"[1-5][0-9]{2} [A-Z][a-z]")  # such a number with its words: `410 Gone`
 
 
 def first_line(text: str) -> str:
@@ -31,5 +39,18 @@ def first_line(text: str) -> str:
 
 
 def error_of(line: str) -> str:
-    """Return a first line with an ellipsis for each number and id that differs from job to job."""
-    return PASSING.sub("…", line)
+    """Return a first line with an ellipsis for each number, id and moment; codes of errors stay."""
+    return WORD.sub(what_counts, line)
+
+
+def what_counts(found: re.Match[str]) -> str:
+    """Return a word with a digit if it says what went wrong; an ellipsis if it is about one job."""
+    word, start = found[0], found.start()
+    if not word[0].isdecimal() and NAME.match(word):
+        return word
+    if len(word) > CODE_DIGITS or not word.isdecimal():
+        return "…"
+    before = found.string[max(start - BEFORE_CHARS, 0) : start]
+    is_of_kind = before[-1:] == "-" and before[-3:-1].isalpha() and before[-3:-1].isupper()  # ORA-00942
+    is_code = is_of_kind or before.rstrip(" :=#").lower().endswith(BEFORE_CODE) or STATUS.match(found.string, start)
+    return word if is_code else "…"
