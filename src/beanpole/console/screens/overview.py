@@ -79,6 +79,7 @@ async def find_wrong(server: Server, sample: Sample) -> Findings:
 TUBES_SHOWN = 10  # tubes of the overview, those at which most happens
 
 FINDINGS_SHOWN = 20
+FINDINGS_FIRST = 5  # findings above the numbers, so that both are seen at once; the others are folded
 
 TUBES_NAMED = 10  # tubes that a finding names
 KINDS = {Severity.ERROR: "bad", Severity.WARNING: "warn", Severity.NOTE: "note"}  # the classes of findings
@@ -169,6 +170,7 @@ async def show(view: View) -> dict[str, Any]:
         "spans": charts.SPANS,
         "span": span,
         "findings": wrong[:FINDINGS_SHOWN],
+        "findings_first": FINDINGS_FIRST,
         "more_findings": len(wrong) - FINDINGS_SHOWN,
         "tubes_named": TUBES_NAMED,
         "tubes": [(row, oldest(row.tube), spark) for row, spark in zip(tubes, sparks(tubes), strict=True)],

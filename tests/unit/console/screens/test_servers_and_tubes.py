@@ -229,13 +229,15 @@ def test_the_doctor_speaks_of_what_the_samples_show() -> None:
     page = text_of(overview.SCREEN, look("/", server))
     assert "Jobs are ready in tubes that no connection watches" in page
     assert "&lt;b&gt;: 4 ready" in page
+    assert page.index("Jobs are ready in tubes") < page.index('class="cards"')
     assert "<b>:" not in page
 
 
 def test_a_server_that_is_away_is_shown_as_it_was_with_the_reason() -> None:
     away = MadeServer("one", sampled(typed("a", **OURS), current_jobs_ready=3), away="no route <i>")
     page = text_of(overview.SCREEN, look("/", away))
-    assert "is away since" in page
+    assert page.index("is away since") < page.index('class="cards"')
+    assert "Nothing is wrong." not in page
     assert "no route &lt;i&gt;" in page
     assert "1970-01-01 00:00:07" in page
     never = text_of(servers.SCREEN, look("/servers", MadeServer("one", None, away="no route")))
