@@ -1,6 +1,6 @@
 """Jobs that failed for good: in groups, and those of a group."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from beanpole.console import limits
 from beanpole.console.reading import failures
-from beanpole.console.reading.failures import FailureFilter, Group
-from beanpole.console.screens.screen import Screen, View, ask_all, number, page_of
+from beanpole.console.reading.failures import FailureFilter, Failures, Group
+from beanpole.console.screens.screen import Away, Heard, Screen, View, ask_all, number, page_of
 from beanpole.console.servers import holders
 from beanpole.console.single_flight import look_ends_at
 from beanpole.console.streams import Pieces
@@ -31,6 +31,8 @@ ORDERS: dict[str, Callable[[Group], Any]] = {
 """By what groups can be sorted."""
 
 FIRST = "-count"
+
+PLACES_SHOWN = 5  # places that were not looked at to the end that the notice above the table names
 
 
 def wanted_of(view: View) -> FailureFilter:
@@ -54,6 +56,11 @@ def ordered(groups: list[Group], by: str) -> list[Group]:
 async def show(view: View) -> dict[str, Any]:
     wanted, until = wanted_of(view), look_ends_at()
     heard, away = await ask_all(view, lambda server: failures.find(server, wanted, until))
+    return told(view, wanted, heard, away)
+
+
+def told(view: View, wanted: FailureFilter, heard: Sequence[Heard[Failures]], away: Sequence[Away]) -> dict[str, Any]:
+    """What the template shows of what was found."""
     groups = ordered([group for each in heard for group in each.value.groups], view.query.get("sort") or FIRST)
     page = page_of(view, groups, limits.FAILURES_PER_PAGE)
     shown = {
@@ -63,6 +70,8 @@ async def show(view: View) -> dict[str, Any]:
         "looked": sum(each.value.looked for each in heard),
         "total": sum(each.value.total for each in heard),
         "further": [(each.server.name, stretch) for each in heard for stretch in each.value.unfinished],
+        "partly": {each.server.name for each in heard if each.value.unfinished or wanted.after},
+        "places_shown": PLACES_SHOWN,
         "missing": [(each.server.name, each.value.missing) for each in heard if each.value.missing],
     }
     if wanted.error is not None:
