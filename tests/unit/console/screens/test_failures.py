@@ -10,12 +10,12 @@ from beanpole.console.screens.screen import Heard
 from tests.unit.console.screens.made import MadeServer, look
 
 
-def page_of(looked: int, next: int | None, **query: str) -> str:
+def page_of(looked: int, further: int | None, **query: str) -> str:
     """The page of one server with a group of 1 000 jobs in a place of 3 000."""
     server = MadeServer("one", None)
     view = look("/failures", server, **query)
     group = Group("one", "mail", "boom", 1_000, ids=[1], example="boom")
-    found = Failures([group], [Stretch("grave", "ready", 3_000, looked, next)], [])
+    found = Failures([group], [Stretch("grave", "ready", 3_000, looked, further)], [])
     wanted = FailureFilter(error=query.get("error"), after=int(query.get("from", 0)))
     shown = failures.told(view, wanted, [Heard(server, found)], [])  # type: ignore[arg-type]
     return bytes(render.page(view, failures.SCREEN, shown).body).decode()
