@@ -160,7 +160,7 @@ def test_a_job_is_changed_put_off_and_kicked(tab: Tab, client: "Client[bytes]") 
     changed = client.stats_job(id)
     assert (changed.pri, changed.ttr) == (3, 99)
     tab.open(f"/jobs/{id}")
-    press(tab.page, "Put off")
+    press(tab.page, "Snooze")
     fill(tab.page, delay="500")
     confirm(tab.page)
     assert state_of(client, id) == "delayed"

@@ -254,12 +254,11 @@ async def body_of(client: Any, name: str) -> bytes:  # noqa: ANN401 - an AsyncCl
 OPERATIONS: Mapping[str, Operation] = {
     each.name: each
     for each in (
-        Operation("delete", "Delete", "deleted", "jobs", act=jobs.delete, is_danger=True),
+        # What mends first, what destroys last: so stand the buttons.
+        Operation("redrive", "Redrive", "brought back", "jobs", act=jobs.redrive),
         Operation("kick", "Kick", "kicked", "jobs", states=("delayed", "buried"), act=jobs.kick),
-        Operation(
-            "bury", "Bury", "buried", "jobs", (KEPT_PRIORITY,), ("ready", "delayed"), act=jobs.bury, is_heavy=True
-        ),
-        Operation("snooze", "Put off", "put off", "jobs", SNOOZE, act=jobs.snooze, is_heavy=True),
+        Operation("snooze", "Snooze", "snoozed", "jobs", SNOOZE, act=jobs.snooze, is_heavy=True),
+        Operation("change", "Change", "changed", "jobs", CHANGE, act=jobs.change, is_heavy=True),
         Operation(
             "move",
             "Move",
@@ -268,8 +267,10 @@ OPERATIONS: Mapping[str, Operation] = {
             (TO.but(flag="--tube", label="Into the tube", is_wanted=True, is_required=True),),
             act=jobs.move,
         ),
-        Operation("redrive", "Redrive", "brought back", "jobs", act=jobs.redrive),
-        Operation("change", "Change", "changed", "jobs", CHANGE, act=jobs.change, is_heavy=True),
+        Operation(
+            "bury", "Bury", "buried", "jobs", (KEPT_PRIORITY,), ("ready", "delayed"), act=jobs.bury, is_heavy=True
+        ),
+        Operation("delete", "Delete", "deleted", "jobs", act=jobs.delete, is_danger=True),
         Operation(
             "clear",
             "Clear",
