@@ -280,11 +280,27 @@ def test_client_that_leaves_an_export_is_no_fault(seen: Console) -> None:
 def test_death_of_a_job_is_on_its_page(client: Client[bytes], looking: Console) -> None:
     client.set_rules("dying", "attempts: 1\ndead: graves")
     id = client.put(b"{}", tube="dying")
-    client.fail_job(client.reserve_job(id), "ValueError: <b>no</b> such address \u202e")
+    client.fail_job(client.reserve_job(id), "ValueError: <b>no</b> such address \u202e\n    in send()")
     answer = looking.get(f"/jobs/{id}")
     for part in ("ValueError: &lt;b&gt;no&lt;/b&gt; such address [U+202E]", "/tubes/dying", "/tubes/graves", "dead"):
         assert part in answer.text, part
+    assert "[U+202E]\n    in send()</pre>" in answer.text
+    assert "no session watches the tube" not in answer.text
+    facts = dict(re.findall(r"<dt>([^<]*)</dt><dd>(.*?)</dd>", re.sub(r"</?(?:span|time|a)\b[^>]*>", "", answer.text)))
+    assert (facts["Attempts"], facts["After"], facts["Queue position"]) == ("1", "1 attempt", "1")
+    moment = r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d [0-9.]+m?s ago"
+    assert all(re.fullmatch(moment, facts[each]) for each in ("Put", "Died")), facts
     assert "dying" in looking.get("/jobs?tube=graves").text
+
+
+def test_what_mends_stands_first_and_delete_last(client: Client[bytes], looking: Console) -> None:
+    client.set_rules("ending", "attempts: 1\ndead: ended")
+    id = client.put(b"{}", tube="ending")
+    client.fail_job(client.reserve_job(id), "boom")
+    for path in (f"/jobs/{id}", "/jobs?tube=ended"):
+        text = looking.get(path).text
+        verbs = re.findall(r'name="verb" value="([a-z]+)"', text)
+        assert verbs == ["redrive", "snooze", "change", "move", "bury", "delete"], path
 
 
 def test_addresses_name_the_server_where_there_are_two(server: Server) -> None:

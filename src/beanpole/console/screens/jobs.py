@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from beanpole.client import JobInfo, StatsTube
+from beanpole.client.explanation import ENDS
 from beanpole.client.extensions import ID_MAX
 from beanpole.console import limits
 from beanpole.console.actions.action import VERBS
@@ -175,7 +176,8 @@ SCREEN = Screen("/jobs", "jobs.html", show, live=("counts",), title="Jobs", key=
 
 # --- One job ----------------------------------------------------------------------------------------------------------
 
-DEAD = {"died", "failed"}  # the reasons of `explain` that say what was, not what is
+PAST = {"died", "failed"}  # the reasons of `explain` that say what was, not what is
+ALARMS = {"unwatched", "elsewhere"}  # those that are as they should be where a rule sends the dead
 
 
 async def show_job(view: View) -> dict[str, Any]:
@@ -186,6 +188,10 @@ async def show_job(view: View) -> dict[str, Any]:
         raise HTTPException(404, f"there is no job {id}: it is done, or was deleted, or never was") from None
     verbs, lacking = await verbs_of(view.server, found.info.state, [found.info])
     reasons = found.explanation.reasons if found.explanation else []
+    past: dict[str, Any] = {each.word: each for each in reasons if each.word in PAST}
+    death = past["died"].facts if "died" in past else None
+    waits_for_redrive = found.info.origin not in {None, found.info.tube}
+    hidden = PAST | ALARMS if waits_for_redrive else PAST
     return {
         "id": id,
         "job": found.info,
@@ -195,11 +201,23 @@ async def show_job(view: View) -> dict[str, Any]:
         "verbs": [(each.name, each.text, "danger" if each.is_danger else "") for each in verbs],
         "lacking": lacking,
         "explanation": found.explanation,
-        "reasons": [(each.word, visible(each.text)) for each in reasons if each.word not in DEAD],
-        "deaths": [(each.word, visible(each.text)) for each in reasons if each.word in DEAD],
+        "now": view.console.clock.unix_s(),
+        "attempts": attempts_of(found.info, death),
+        "waits_for_redrive": waits_for_redrive,
+        "reasons": [(each.word, visible(words.sentence(each.text))) for each in reasons if each.word not in hidden],
+        "death": death,
+        "ends": ENDS,
+        "failure": past["failed"].text if "failed" in past else None,
         "hides_bodies": view.server.hide_bodies,
         "body": None if view.server.hide_bodies else body_of(found, view.query.get("as", "")),
     }
+
+
+def attempts_of(job: JobInfo, death: Mapping[str, Any] | None) -> int:
+    """How often workers have tried a job, as the server counts for its rules; else how often it was reserved."""
+    if death is not None:
+        return int(death["attempts"])
+    return job.reserves if job.attempt is None else job.attempt
 
 
 def body_of(found: JobSeen, kind: str) -> Shown:

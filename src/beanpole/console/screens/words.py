@@ -1,5 +1,6 @@
 """Numbers and times as pages write them: the words of the command line, set so that they do not break."""
 
+import re
 from datetime import UTC, datetime
 
 from beanpole.console.reading.bodies import visible
@@ -27,6 +28,15 @@ def duration(seconds: float) -> str:
     if 0 < seconds < 9.95 and seconds != int(seconds):
         return units.wait(seconds)
     return units.duration(seconds) if seconds >= 0 else f"-{units.duration(-seconds)}"
+
+
+SECONDS = re.compile(r'("(?:\\.|[^"\\])*")|([0-9]+(?:\.[0-9]+)?) s\b')
+"""A name in quotes, or seconds, in a sentence of `explain`."""
+
+
+def sentence(text: str) -> str:
+    """A sentence of `explain`, in which times are written as everywhere else."""
+    return SECONDS.sub(lambda found: found[1] or duration(float(found[2])), text)
 
 
 def size(number: int) -> str:
