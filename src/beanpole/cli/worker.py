@@ -165,7 +165,7 @@ def work(  # noqa: PLR0917 - by name, but the first two
             lifeline.begin(found.stop)
         found.run()
     except (ArgumentError, ScheduleError, UnsupportedError) as error:
-        raise click.BadParameter(f"{target}: {error}") from error
+        raise click.UsageError(f"{target}: {error}") from error
     except WorkerStuckError as error:
         click.echo(f"beanpole worker: {error}", err=True)
         return ExitCode.WORKER_STUCK
@@ -195,7 +195,7 @@ def load(target: str) -> "Worker":
     """
     name, _, attribute = target.partition(":")
     if not name or not attribute or name.endswith(".py"):
-        raise click.BadParameter(f"MODULE:WORKER is meant, for example tasks:worker, not {target!r}")
+        raise click.UsageError(f"MODULE:WORKER is meant, for example tasks:worker, not {target!r}")
     if os.getcwd() not in sys.path:  # noqa: PTH109 - a string, as sys.path has them
         sys.path.insert(0, os.getcwd())  # noqa: PTH109 - see above
     try:
@@ -203,10 +203,10 @@ def load(target: str) -> "Worker":
     except ModuleNotFoundError as error:
         if error.name is not None and f"{name}.".startswith(f"{error.name}."):
             where = f"in {Path.cwd()} nor on Python's path"
-            raise click.BadParameter(f"there is no module {error.name!r}, neither {where}") from error
-        raise broken(name) from error
+            raise click.UsageError(f"there is no module {error.name!r}, neither {where}") from error
+        raise broken(name, error) from error
     except (Exception, SystemExit) as error:
-        raise broken(name) from error
+        raise broken(name, error) from error
     from beanpole.worker import Worker
 
     try:
@@ -214,15 +214,20 @@ def load(target: str) -> "Worker":
     except AttributeError as error:
         workers = [each for each, value in vars(module).items() if isinstance(value, Worker)]
         there_are = f"its workers are {', '.join(workers)}" if workers else "and no worker at all"
-        raise click.BadParameter(f"{name} has no {attribute!r}; {there_are}") from error
+        raise click.UsageError(f"{name} has no {attribute!r}; {there_are}") from error
     if not isinstance(found, Worker):
-        raise click.BadParameter(f"{target} is no beanpole.Worker, but of type {type(found).__name__}")
+        raise click.UsageError(f"{target} is no beanpole.Worker, but of type {type(found).__name__}")
     return found
 
 
-def broken(name: str) -> click.ClickException:
-    traceback.print_exc()
-    return click.ClickException(f"{name} can't be imported, see above")
+def broken(name: str, error: BaseException) -> click.ClickException:
+    """What ends the command; the traceback is printed from where the module's own code begins."""
+    begin = error.__traceback__
+    while begin and begin.tb_frame.f_globals.get("__name__", "").startswith((__name__, "importlib")):
+        begin = begin.tb_next
+    traceback.print_exception(type(error), error, begin)
+    what = traceback.format_exception_only(error)[-1].strip()
+    return click.ClickException(f"{name} can't be imported, see above: {what}")
 
 
 # --- While it is written ----------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ def test_flags_are_passed_on() -> None:
         ("handlers:wroker", 5, "handlers has no 'wroker'; its workers are worker"),
         ("handlers:note", 5, "handlers:note is no beanpole.Worker, but of type function"),
         ("empty:worker", 5, "the worker has no handler"),
-        ("broken:worker", 1, "broken can't be imported, see above"),
+        ("broken:worker", 1, "broken can't be imported, see above: ModuleNotFoundError: No module named 'a_module_"),
     ],
 )
 def test_what_is_no_worker_is_one_clear_error(  # noqa: PLR0917 - a row of the table
