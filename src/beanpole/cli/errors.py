@@ -13,6 +13,7 @@ import click
 
 from beanpole.cli.wrapping import wrapped
 from beanpole.client import Client
+from beanpole.client.address import reason_of
 from beanpole.errors import (
     ArgumentError,
     BatchError,
@@ -106,19 +107,10 @@ def reporting(story: Callable[[], str]) -> Iterator[None]:
 
 def sentence_of(error: BaseException) -> str:
     if isinstance(error, CannotConnectError) and isinstance(error.__cause__, OSError):
-        where = re.sub(r"\[Errno \d+\] ", "", str(error).removesuffix(f": {error.__cause__}"))
-        return f"{where}: {reason_of(error.__cause__)} (--url or BEANPOLE_URL says where the server is)"
+        return f"{error} (--url or BEANPOLE_URL says where the server is)"
     if isinstance(error, ConnectionLostError) and isinstance(error.__cause__, OSError):
         return str(error).replace(str(error.__cause__), reason_of(error.__cause__))
     return reason_of(error) if isinstance(error, OSError) and error.errno else re.sub(r"\[Errno \d+\] ", "", str(error))
-
-
-def reason_of(error: OSError) -> str:
-    """Return what the system says; asyncio puts words of its own, and several addresses, in place of that."""
-    if error.errno is not None and error.errno > 0:
-        return f"{error.filename}: {os.strerror(error.errno)}" if error.filename else os.strerror(error.errno)
-    numbers = re.findall(r"\[Errno (\d+)\]", str(error))
-    return os.strerror(int(numbers[-1])) if numbers else error.strerror or str(error)
 
 
 def explained(client: Client[bytes], error: BaseException) -> str:

@@ -145,3 +145,11 @@ class Addresses:
 
     def __len__(self) -> int:
         return len(self._each)
+
+
+def reason_of(error: OSError) -> str:
+    """What the system says; asyncio puts words of its own, and several addresses, in place of that."""
+    if error.errno is not None and error.errno > 0:
+        return f"{error.filename}: {os.strerror(error.errno)}" if error.filename else os.strerror(error.errno)
+    numbers = re.findall(r"\[Errno (\d+)\]", str(error))
+    return os.strerror(int(numbers[-1])) if numbers else error.strerror or str(error)

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, cast
 
 from beanpole.client import batch, limits
-from beanpole.client.address import Address, Addresses, OneAddress
+from beanpole.client.address import Address, Addresses, OneAddress, reason_of
 from beanpole.client.codec import BytesCodec, Codec, TextCodec
 from beanpole.client.commands import Commands, batch_command, command
 from beanpole.client.extended import Extended
@@ -316,7 +316,9 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
             pause_s = next(pauses, None)
             if pause_s is None:
                 only = self._name if len(self._addresses) == 1 else ""
-                tried = [f"to {only or address}: {str(error) or type(error).__name__}" for address, error in failures]
+                tried = [
+                    f"to {only or address}: {reason_of(error) or type(error).__name__}" for address, error in failures
+                ]
                 raise CannotConnectError(f"can't connect {'; '.join(tried)}") from failures[-1][1]
             await self._done(self._sleep(pause_s))
 

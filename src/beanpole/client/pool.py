@@ -168,8 +168,11 @@ class _Pool(ABC, Generic[C]):
                     return server, client
             pause_s = next(pauses, None)
             if pause_s is None:
-                nobody = f"no server of {len(self._addresses)} can be reached; the last: {error}"
-                raise next(reversed(refused.values()), None) or CannotConnectError(nobody)
+                if refused:
+                    raise next(reversed(refused.values()))
+                if error is not None and len(self._addresses) == 1:
+                    raise error
+                raise CannotConnectError(f"no server of {len(self._addresses)} can be reached; the last: {error}")
             await self._done(self._sleep(pause_s))
 
     async def _put(self, *args: Any, **kwargs: Any) -> int:  # noqa: ANN401 - as Client.put

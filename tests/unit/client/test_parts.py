@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import beanpole
-from beanpole.client.address import Address, Addresses
+from beanpole.client.address import Address, Addresses, reason_of
 from beanpole.client.base import BaseClient
 from beanpole.client.codec import JsonCodec, TextCodec
 from beanpole.client.job import Job, JobInfo, job_id
@@ -166,6 +166,17 @@ def test_put_many_of_one_body() -> None:
         with pytest.raises(ArgumentError, match="not one body"):
             client.put_many("abc")
         assert server.jobs() == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(111, "Connect call failed ('127.0.0.1', 21499)"),
+        OSError("Multiple exceptions: [Errno 111] Connect call failed, [Errno 111] Connect call failed"),
+    ],
+)
+def test_what_asyncio_says_is_put_in_the_words_of_the_system(error: OSError) -> None:
+    assert reason_of(error) == "Connection refused"
 
 
 def test_pauses_double_up_to_the_longest() -> None:
