@@ -34,13 +34,13 @@ def colored_line(event: Event) -> str:
 
 
 def text_line(event: Event, color: Callable[..., str]) -> str:
-    """Return the time, the level and the event in columns, then the pairs in the order of their keys."""
+    """Return the time, the level and the event in columns, then the pairs as they were given."""
     level, exception = str(event.pop("level")), event.pop("exception", None)
     columns = [
         color(event.pop("timestamp"), "timestamp"),
         f"[{color(level.ljust(LEVEL_WIDTH), level, 'event')}]",
         color(visible(str(event.pop("event"))).ljust(EVENT_WIDTH), "event"),
-        *(f"{color(key, 'key')}={color(value_text(event[key]), 'value')}" for key in sorted(event)),
+        *(f"{color(key, 'key')}={color(value_text(event[key]), 'value')}" for key in event),
     ]
     return " ".join(columns).rstrip(" ") + (f"\n{visible(str(exception))}" if exception else "")
 

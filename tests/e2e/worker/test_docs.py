@@ -25,13 +25,13 @@ MODULES = [each for each in EXAMPLES if each not in PROGRAMS]
 BODY = '{"to": "you@example.org"}'
 
 
-def start(folder: Path, port: int, text: str) -> Program:
+def start(folder: Path, port: int, text: str, more: dict[str, str] | None = None) -> Program:
     """Runs a worker of the page by the command of the page."""
     (command,) = re.findall(r"^```sh\n(beanpole .*?)\n```$", PAGE, re.MULTILINE)
     (folder / "tasks.py").write_text(text)
     with (folder / "messages").open("wb") as output:
         arguments = [sys.executable, "-m", *command.split(), "--url", f"{HOST}:{port}"]
-        popen = subprocess.Popen(arguments, cwd=folder, stdout=output, stderr=output, env=environment())
+        popen = subprocess.Popen(arguments, cwd=folder, stdout=output, stderr=output, env=environment(more))
         return Program(popen, folder)
 
 
@@ -53,11 +53,16 @@ def test_the_page_has_examples_of_both_kinds() -> None:
 
 
 def test_the_first_example(beanpole: Server, tmp_path: Path) -> None:
-    worker = start(tmp_path, beanpole.port, MODULES[0])
+    """The worker says what the page says, apart from times and the port."""
+    worker = start(tmp_path, beanpole.port, MODULES[0], {"BEANPOLE_LOG_FORMAT": "console"})
     try:
         run(PROGRAMS[0], beanpole.port)
         wait_until(lambda: "sending to you@example.org\n" in worker.messages, "the job is done")
+        with Client((HOST, beanpole.port)) as client:
+            wait_until(lambda: client.stats().current_waiting == 10, "all wait for the next")
         assert worker.stop() == 0
+        (said,) = re.findall(r"^The worker says, .*\n\n```text\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+        assert re.sub(r"^\S+Z ", "", worker.messages, flags=re.MULTILINE).replace(str(beanpole.port), "11300") == said
     finally:
         worker.popen.kill()
 

@@ -32,7 +32,9 @@ CASES: list[tuple[str, str, Event]] = [
 
 def console(*, colors: bool) -> structlog.dev.ConsoleRenderer:
     """The lines of structlog for people."""
-    return structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=structlog.dev.plain_traceback)
+    return structlog.dev.ConsoleRenderer(
+        colors=colors, sort_keys=False, exception_formatter=structlog.dev.plain_traceback
+    )
 
 
 FORMATS = [

@@ -126,7 +126,7 @@ def test_the_command_writes_lines_as_the_server_does(capsys: pytest.CaptureFixtu
         logger.warning("lost %s", "it")
         logger.removeHandler(handler)
     assert capsys.readouterr().err.splitlines() == [
-        f"{TIME} [warning  ] job lost                       error=gone id=7",
+        f"{TIME} [warning  ] job lost                       id=7 error=gone",
         f"{TIME} [info     ] stopping: no job running",
         f"{TIME} [warning  ] lost it",
         '{"id": 7, "error": "gone", "event": "job lost", "level": "warning", "timestamp": "' + TIME + '"}',
