@@ -34,8 +34,8 @@ def test_flags_are_passed_on() -> None:
 @pytest.mark.parametrize(
     ("target", "code", "sentence"),
     [
-        ("handlers", 5, "MODULE:WORKER is meant, for example tasks:worker"),
-        ("handlers.py:worker", 5, "for example tasks:worker, not 'handlers.py:worker'"),
+        ("handlers", 5, "MODULE:WORKER is meant, as handlers:worker, not 'handlers'"),
+        ("./app/handlers.py:made", 5, "MODULE:WORKER is meant, as app.handlers:made, not './app/handlers.py:made'"),
         ("nothing:worker", 5, "there is no module 'nothing'"),
         ("handlers:wroker", 5, "handlers has no 'wroker'; its workers are worker"),
         ("handlers:note", 5, "handlers:note is no beanpole.Worker, but of type function"),
