@@ -49,7 +49,7 @@ WALL_LOOK_NS = 86_400 * NS_PER_S
 """The engine sleeps no longer while it has schedules, for somebody may set the wall clock; here nobody does so."""
 
 
-OLD = "FakeServer(old=True) has beanstalkd's commands and no other; leave it out for the rest"
+OLD = "FakeServer(old=True) has beanstalkd's commands and no other; leave it out to have all"
 """Why an old one lacks something, for who gets the error."""
 
 
