@@ -1,7 +1,8 @@
 """``beanpole export`` and ``beanpole import``: jobs as lines of JSON, and back; and crontabs as schedules.
 
-A line is an object: id, tube, state, pri, ttr, delay (what is left of it), and the body as ``body`` if it is UTF-8, or
-else as ``body_base64``. Import needs a body; it takes what a put would for the rest.
+A line is an object: id, tube, state, pri, ttr, delay (what is left of it), what there is of an option of ``put`` that
+the server says (a key), of the reason of its last failure and the moment of its death, and the body as ``body`` if it
+is UTF-8, or else as ``body_base64``. Import needs a body; it takes what a put would for the rest.
 """
 
 import base64
@@ -28,11 +29,12 @@ from beanpole.client import Client, JobInfo
 from beanpole.client import limits as client_limits
 from beanpole.client.extensions import RESTING, STATES
 from beanpole.errors import ArgumentError, DrainingError, ExitCode, OutOfMemoryError
-from beanpole.operations.batches import batches, delete, put_copies, raise_lost
+from beanpole.operations.batches import KEPT, batches, delete, put_copies, raise_lost
 from beanpole.operations.listing import Filter, count_of, with_bodies
 from beanpole.operations.plan import run, walk
 
 PIECE = 1_000  # jobs that are imported in one round trip
+SAID = (*KEPT, "reason", "died")  # what stands in the line of a job only if there is something to say
 
 
 # --- Export -----------------------------------------------------------------------------------------------------------
@@ -58,7 +60,7 @@ def export(
     remove: bool,
     **scan: Any,
 ) -> ExitCode:
-    """Write the jobs of TUBE, each as a line of JSON.
+    """Write the jobs of TUBE, each as a line of JSON, with its key and the reason of its last failure.
 
     Nothing is changed: the jobs are found by their ids, as "beanpole list" does it. Jobs that are put or finished
     during the export may or may not be in it.
@@ -153,7 +155,8 @@ def line_of(job: JobInfo) -> bytes:
     """Return the line of a job, with what is left of its delay."""
     delay = int(job.left or 0) if job.state == "delayed" else 0
     record = {"id": job.id, "tube": job.tube, "state": job.state, "pri": job.pri, "ttr": job.ttr, "delay": delay}
-    return json.dumps(record | body_fields(job.body), ensure_ascii=False).encode() + b"\n"
+    more = {name: value for name in SAID if (value := getattr(job, name)) is not None}
+    return json.dumps(record | more | body_fields(job.body), ensure_ascii=False).encode() + b"\n"
 
 
 def report_exported(tube: str, count: int) -> None:
@@ -164,9 +167,28 @@ def report_exported(tube: str, count: int) -> None:
 # --- Import -----------------------------------------------------------------------------------------------------------
 
 
+class Place(click.ParamType[str]):
+    """A tube or a file: which of them, its place says."""
+
+    name = "place"
+    shell_complete = TUBE.shell_complete
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return str(value)
+
+
+def tube_and_file(tube: str | None, places: Sequence[str]) -> tuple[str | None, str]:
+    """Return the tube, if there is one, and the path of the file, of which both may stand without an option."""
+    if tube is None and places:
+        tube, places = TUBE(places[0]), places[1:]
+    if len(places) > 1:
+        raise click.UsageError(f"one FILE, please: {' '.join(places)}")
+    return tube, places[0] if places else "-"
+
+
 @verb("import")
-@click.argument("tube", type=TUBE, required=False)
-@click.argument("file", type=click.File("rb"), default="-")
+@click.argument("places", type=Place(), nargs=-1, metavar="[TUBE] [FILE]")
+@click.option("-t", "--tube", type=TUBE, help="The same as TUBE: what stands behind is FILE then.")
 @click.option(
     "--crontab",
     type=click.File(encoding="utf-8", errors="surrogateescape"),
@@ -186,8 +208,8 @@ def import_(
     server: Server,
     out: Output,
     *,
+    places: tuple[str, ...],
     tube: str | None,
-    file: IO[bytes],
     crontab: IO[str] | None,
     user_column: bool,
     zone: str | None,
@@ -196,26 +218,29 @@ def import_(
 ) -> ExitCode:
     """Put the jobs of FILE (or standard input) into TUBE: lines of JSON, as export writes them.
 
-    Body, priority and time to run are kept. A delayed job is delayed by the rest of its delay, a buried one is buried,
-    any other is ready. Ids are new. A line needs "body" or "body_base64"; "pri", "ttr", "delay" (seconds) and
-    "state" may be left out.
+    Body, priority, time to run and key are kept. A delayed job is delayed by the rest of its delay, a buried one is
+    buried with the reason of its last failure, any other is ready. Ids are new. A line needs "body" or "body_base64";
+    "pri", "ttr", "delay" (seconds), "state", "key" and "reason" may be left out.
 
-    A line that is not a job, or that the server refuses, is reported and skipped: exit code 1. If the import is
-    interrupted, it says how to continue; up to 1000 jobs may then be put a second time, and one that was not buried yet
-    is ready after a minute.
+    A line that is not a job, whose key another job has, or that the server refuses, is reported and skipped: exit code
+    1. If the import is interrupted, it says how to continue; up to 1000 jobs without a key may then be put a second
+    time, and one that was not buried yet is ready after a minute. A server that knows no keys or reasons gets jobs
+    without.
 
     With --crontab, write a file for "beanpole schedule apply": each line of the crontab is a schedule, whose jobs have
     the command as their body and go into TUBE, or else the tube cron. What can't be carried over is a comment with the
     reason: exit code 1. In /etc/crontab, in files of /etc/cron.d, and where a line says root there, the word behind
     the times is the user; a copy needs --user-column.
     """
+    tube, path = tube_and_file(tube, places)
     if crontab is not None:
         return convert_crontab(out, crontab, tube or "cron", zone or zone_of_machine(), has_users=user_column)
     if tube is None:
-        raise click.UsageError("Missing argument 'TUBE'.")
+        raise click.UsageError("into which tube? write import TUBE [FILE], or import --tube TUBE [FILE]")
     if zone is not None or user_column:
         raise click.UsageError(f"{'--user-column' if user_column else '--zone'} is about a --crontab")
-    return import_jobs(server.client(), out, tube, file, ready=ready, skip=skip)
+    with click.open_file(path, "rb") as file:
+        return import_jobs(server.client(), out, tube, file, ready=ready, skip=skip)
 
 
 def import_jobs(client: Client[bytes], out: Output, tube: str, file: IO[bytes], *, ready: bool, skip: int) -> ExitCode:
@@ -234,7 +259,7 @@ def import_jobs(client: Client[bytes], out: Output, tube: str, file: IO[bytes], 
             first = piece[0][0]
             jobs, bad = read(piece, ready=ready)
             unsure = len(jobs)
-            results = dict(zip(jobs, run(client, put_copies(tube, list(jobs.values()))), strict=True))
+            results = dict(zip(jobs, run(client, put_copies(tube, list(jobs.values()), kept=KEPT)), strict=True))
             raise_lost(list(results.values()))
             put, end, stopped = 0, piece[-1][0] + 1, None
             for number, result in results.items():
@@ -314,7 +339,16 @@ def job_of(record: Any, *, ready: bool) -> JobInfo:
     pri = number_of(record, "pri", client_limits.PRI_DEFAULT)
     ttr = number_of(record, "ttr", client_limits.TTR_S_DEFAULT)
     delay = 0 if ready else number_of(record, "delay", 0)
-    return JobInfo(0, state="ready" if ready else state, pri=pri, ttr=ttr, left=delay, body=body)
+    reason = text_of(record, "reason" if "reason" in record else "failed")  # as "beanpole list" calls it
+    said: dict[str, Any] = {name: record.get(name) for name in KEPT} | {"reason": reason, "died": record.get("died")}
+    return JobInfo(0, state="ready" if ready else state, pri=pri, ttr=ttr, left=delay, body=body, **said)
+
+
+def text_of(record: dict[str, Any], key: str) -> str | None:
+    value = record.get(key)
+    if value is not None and not isinstance(value, str):
+        raise ArgumentError(f"{key} must be a string, not {json.dumps(value)}")
+    return value
 
 
 def number_of(record: dict[str, Any], key: str, default: int) -> int:

@@ -11,15 +11,26 @@ sees it in between. If that is interrupted, the copy is ready after the delay.
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from operator import methodcaller
 from typing import Any
 
-from beanpole.client import JobInfo, Result, StatsJob
+from beanpole.client import Inserted, JobInfo, Result, StatsJob
 from beanpole.client.fallback import info_of
+from beanpole.client.putting import PutOptions
 from beanpole.client.session import DEFAULT_TUBE
-from beanpole.errors import BatchError, ConnectionLostError, DeadlineSoonError, NotFoundError, TimedOutError
-from beanpole.operations.listing import count_of, search
+from beanpole.errors import (
+    ArgumentError,
+    BatchError,
+    ConnectionLostError,
+    DeadlineSoonError,
+    ExistsError,
+    NotFoundError,
+    TimedOutError,
+)
+from beanpole.operations.listing import FIELDS, count_of, search
 from beanpole.operations.plan import Plan, Walk, ask, several, together
+from beanpole.protocol.limits import FRAMES_MAX
 
 BATCH = 256  # jobs: a few round trips serve all of them, long before their time to run is over
 BURY_WITHIN_S = 60  # the delay of a copy that will be buried: far more than two round trips
@@ -28,6 +39,9 @@ BURY_WITHIN_S = 60  # the delay of a copy that will be buried: far more than two
 # only when that is deleted; what the scan does not find, peek does.
 SCAN_FROM = 16
 SCAN_IDS_PER_JOB = 20
+
+KEPT = tuple(each.name for each in fields(JobInfo) if each.name in PutOptions.__annotations__)
+"""The options of a put that a list says of a job, besides its numbers."""
 
 # --- Taking -----------------------------------------------------------------------------------------------------------
 
@@ -98,7 +112,11 @@ def reserve(count: int) -> Plan[list[JobInfo]]:
     except (TimedOutError, DeadlineSoonError):
         return []
     asked = yield from together(jobs, lambda line, job: line.stats_job(job))
-    return [copy_of(stats.result(), job.body) for job, stats in asked if not isinstance(stats.error, NotFoundError)]
+    return [
+        taken_over(copy_of(stats.result(), job.body), job.info)
+        for job, stats in asked
+        if not isinstance(stats.error, NotFoundError)
+    ]
 
 
 def scanned(tube: str, state: str) -> Plan[list[int]]:
@@ -118,7 +136,29 @@ def in_state(ids: Sequence[int], tube: str, state: str) -> Plan[list[JobInfo]]:
         for _, (stats, peek) in asked
         if not isinstance(stats.error, NotFoundError) and not isinstance(peek.error, NotFoundError)
     ]
-    return [copy_of(stats, body) for stats, body in found if stats.tube == tube and stats.state == state]
+    there = [copy_of(stats, body) for stats, body in found if stats.tube == tube and stats.state == state]
+    said = (yield from said_of([job.id for job in there], tube, state)) if there else {}
+    return [taken_over(job, said.get(job.id)) for job in there]
+
+
+def said_of(ids: Collection[int], tube: str, state: str) -> Plan[dict[int, JobInfo]]:
+    """Return what a list says of some jobs in one state; nothing, if the server has none."""
+    said: dict[int, JobInfo] = {}
+    features = yield from ask(lambda client: client.features())
+    at, last = min(ids) - 1, max(ids)
+    while "list-jobs.fields" in features and at is not None and at < last:
+        most = min(last - at, FRAMES_MAX)
+        page = yield from ask(methodcaller("list_jobs", tube, state, most, after=at, fields=FIELDS))
+        said |= {job.id: job for job in page.jobs}
+        at = page.next
+    return said
+
+
+def taken_over(copy: JobInfo, said: JobInfo | None) -> JobInfo:
+    """Add to a copy what `stats-job` does not say."""
+    if said is None:
+        return copy
+    return replace(copy, **{name: getattr(said, name) for name in (*KEPT, "reason", "died")})
 
 
 def delete(batch: Sequence[JobInfo]) -> Plan[int]:
@@ -136,24 +176,65 @@ def delete(batch: Sequence[JobInfo]) -> Plan[int]:
 # --- Putting ----------------------------------------------------------------------------------------------------------
 
 
-def put_copies(tube: str, jobs: Sequence[JobInfo], *, ready: bool = False) -> Plan[list[Result[int]]]:
-    """Put copies of jobs into a tube, in their states or ready; return for each its id or an error.
+def put_copies(
+    tube: str, jobs: Sequence[JobInfo], *, ready: bool = False, kept: Collection[str] = ()
+) -> Plan[list[Result[Any]]]:
+    """Put copies of jobs into a tube, in their states or ready; each has put something, or has an error.
 
-    Raises ReplyError: a copy could not be buried.
+    They have those of the options `kept` that the server knows. ExistsError: another job holds the key; a buried job,
+    which holds none, leaves it behind then. Raises ReplyError: a copy could not be buried.
     """
     if ready:
         jobs = [replace(job, state="ready", left=0) for job in jobs]
-    puts = yield from together(
-        jobs,
-        lambda line, job: line.put(
-            job.body, job.pri, BURY_WITHIN_S if job.state == "buried" else int(job.left or 0), job.ttr, tube=tube
-        ),
-    )
-    buried = [(put.result(), job.pri) for job, put in puts if job.state == "buried" and put.error is None]
-    for _, results in (yield from several(buried, lambda line, job: (line.reserve_job(job[0]), line.bury(*job)))):
+    features = yield from ask(lambda client: client.features())
+    puts = yield from put_each(tube, jobs, [name for name in kept if f"put-job.{name}" in features])
+    taken = {place: put.result() for place, put in enumerate(puts) if is_taken(put)}
+    behind = [place for place in taken if jobs[place].state == "buried"]
+    for place, other in taken.items():
+        puts[place].fail(ExistsError(f"job {other.id} has its key", other.id))
+    for place, put in zip(behind, (yield from put_each(tube, [jobs[each] for each in behind], ())), strict=True):
+        puts[place] = put
+    down = [(put.result(), job) for put, job in zip(puts, jobs, strict=True) if not put.error and job.state == "buried"]
+    tells = "fail-job" in features
+    for _, results in (yield from several(down, lambda line, each: bury(line, *each, tells=tells))):
         for result in results:
             result.result()
-    return [put for _, put in puts]
+    return puts
+
+
+def put_each(tube: str, jobs: Sequence[JobInfo], kept: Collection[str]) -> Plan[list[Result[Any]]]:
+    puts = yield from together(jobs, lambda line, job: put(line, tube, job, kept))
+    return [each for _, each in puts]
+
+
+def put(line: Any, tube: str, job: JobInfo, kept: Collection[str]) -> Result[Any]:  # noqa: ANN401 - a pipeline
+    """Send what puts a job. What can't be sent has an error, as if the server had refused it."""
+    options = {name: value for name in kept if (value := getattr(job, name)) is not None}
+    delay = BURY_WITHIN_S if job.state == "buried" else int(job.left or 0)
+    issue = line.put_job if options else line.put
+    refused: Result[Any] = Result()
+    try:
+        return issue(job.body, job.pri, delay, job.ttr, tube=tube, **options)  # type: ignore[no-any-return]
+    except ArgumentError as error:
+        refused.fail(error)
+        return refused
+
+
+def is_taken(put: Result[Any]) -> bool:
+    """Whether another job has the key."""
+    return put.error is None and isinstance(put.result(), Inserted) and put.result().outcome == "exists"
+
+
+def bury(line: Any, put: Inserted | int, job: JobInfo, *, tells: bool) -> list[Result[Any]]:  # noqa: ANN401 - a pipeline
+    """Send what buries the copy of a job that was put, with why its last attempt failed, if the server `tells` it."""
+    id = put if isinstance(put, int) else put.id
+    taken = line.reserve_job(id)
+    if tells and job.died is not None:
+        return [taken, line.fail_job(id, job.reason or "", priority=job.pri, dead=True)]
+    if tells and job.reason:
+        failed = line.fail_job(id, job.reason, priority=job.pri, delay=BURY_WITHIN_S)
+        return [taken, failed, line.reserve_job(id), line.bury(id, job.pri)]
+    return [taken, line.bury(id, job.pri)]
 
 
 def raise_lost(results: Sequence[Result[Any]]) -> None:

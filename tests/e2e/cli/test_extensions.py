@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -265,3 +266,48 @@ def test_jobs_with_a_reason(cli: Cli, client: Client[bytes], tube: str) -> None:
     assert {each["id"] for each in done.objects} == set(ids[:4])
     assert f"there is no job {2**60}" in done.err
     assert seen() == {"ready": [ids[5]], "buried": []}
+
+
+FACTS = ("state", "pri", "key", "failed", "why")
+"""What `list --json` says of a job that an export keeps."""
+
+
+@pytest.mark.parametrize("remove", [False, True])
+def test_export_keeps_keys_and_reasons(
+    cli: Cli, client: Client[bytes], tube: str, tmp_path: Path, *, remove: bool
+) -> None:
+    """What the server that imports does not know is left out."""
+    knows = not lacks(cli, client, "put-job.key", "fail-job", "list-jobs.fields")
+    file, other = tmp_path / "jobs", f"{tube}-b"
+    if knows:
+        client.put(b"keyed", 3, key="k")
+        client.put(b"later", 4, 100, key="l")
+        for key, dead in (("m", True), (None, False)):
+            failed = client.reserve_job(client.put(b"failed", key=key))
+            if client.fail_job(failed, "no answer\n at all", dead=dead) is False:
+                client.bury(client.reserve_job(failed.id), 5)
+
+        def known(name: str) -> list[tuple[object, ...]]:
+            return [tuple(each.get(fact) for fact in FACTS) for each in cli("list", name, "--json").objects]
+
+        before = known(tube)
+        cli("export", tube, "-o", file, *(["--remove"] if remove else []))
+        cli("import", "--tube", other, file)
+        assert (
+            known(other)
+            == before
+            == [
+                ("ready", 3, "k", None, None),
+                ("delayed", 4, "l", None, None),
+                ("buried", 65536, "m", "no answer\n at all", "given-up"),
+                ("buried", 5, None, "no answer\n at all", None),
+            ]
+        )
+        again = cli("import", other, file, code=1)
+        assert again.lines == [f"2 jobs imported into {other}"]
+        assert [line.split(":")[1] for line in again.err.splitlines()] == [" line 1", " line 2"]
+        assert "line 1: a key has" in cli("import", other, given=b'{"body": "x", "key": "a b"}', code=1).err
+    else:
+        record = {"body": "x", "state": "buried", "key": "k", "reason": "no answer", "died": 1.5}
+        cli("import", other, given=json.dumps(record).encode())
+        assert client.stats_tube(other).current_jobs_buried == 1
