@@ -70,6 +70,11 @@ def show_keys(page: Page) -> None:
     page.keyboard.press("?")
 
 
+def unfold(page: Page) -> None:
+    """Shows the sessions of a program."""
+    page.locator(".fold summary").first.click()
+
+
 PICTURES = (
     Picture("overview", "/"),
     Picture("overview-dark", "/", dark=True),
@@ -80,7 +85,7 @@ PICTURES = (
     Picture("job", "/jobs/{dead}"),
     Picture("failures", "/failures"),
     Picture("busy", "/busy"),
-    Picture("sessions", "/sessions", height=720),
+    Picture("sessions", "/sessions?server=shop", height=900, does=unfold),
     Picture("rules", "/rules"),
     Picture("schedules", "/schedules?server=shop", height=640),
     Picture("schedule", "/schedules/daily-sales?server=shop"),

@@ -2,11 +2,11 @@
 
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from tests.browser.screens import PATHS, address_of
 from tests.browser.watched import Tab
-from tests.browser.world import World
+from tests.browser.world import READY, World
 
 RULES = {
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
@@ -39,3 +39,20 @@ def test_axe_finds_nothing_serious_and_it_fits_a_telephone(path: str, tab: Tab, 
     tab.page.set_viewport_size({"width": TELEPHONE, "height": 800})
     widest = tab.page.evaluate("document.documentElement.scrollWidth")
     assert widest <= TELEPHONE, f"{widest} pixels wide: a table may scroll in a box of its own, the page may not"
+    boxes = tab.page.locator(".scroll:has(.list)").evaluate_all(
+        "all => all.map(box => box.scrollWidth - box.clientWidth)"
+    )
+    assert not any(boxes), "a list may not scroll either: each of its rows is a card"
+
+
+def test_a_filter_is_folded_on_a_telephone_unless_it_is_used(tab: Tab) -> None:
+    tab.page.set_viewport_size({"width": TELEPHONE, "height": 800})
+    tab.open("/tubes")
+    name = tab.page.get_by_label("Name has")
+    expect(name).to_be_hidden()
+    tab.page.get_by_label("Filter").check()
+    name.fill(READY)
+    tab.page.get_by_role("button", name="Show").click()
+    tab.page.wait_for_url("**/tubes?*")
+    expect(name).to_have_value(READY)
+    expect(name).to_be_visible()

@@ -39,7 +39,7 @@ def wanted_of(view: View) -> SessionFilter:
 
 
 async def show(view: View) -> dict[str, Any]:
-    """Returns a page of programs, each with its sessions; or one of sessions, with several servers the first of each."""
+    """Returns a page of programs with their sessions; or of single sessions, with several servers the first of each."""
     wanted = wanted_of(view)
     is_grouped = wanted.number is None and view.query.get("each") != "session"
     if is_grouped:

@@ -7,8 +7,8 @@ from beanpole.console.reading.sessions import processes_of
 
 
 def session(number: int, name: str, peer: str, **more: Any) -> SessionInfo:  # noqa: ANN401 - any field
-    said = {"since": 1.0, "last_command": "", "last_command_age": 0.0, "used": "default", "watched": ["default"]}
-    said |= {"watched_count": 1, "waiting": None, "jobs_held": 0, "oldest_held": None}
+    said: dict[str, Any] = {"since": 1.0, "last_command": "", "last_command_age": 0.0, "used": "default"}
+    said |= {"watched": ["default"], "watched_count": 1, "waiting": None, "jobs_held": 0, "oldest_held": None}
     return SessionInfo(**said | {"number": number, "name": name, "peer": peer} | more)
 
 
