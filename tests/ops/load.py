@@ -13,7 +13,7 @@ from tests.servers import HOST
 
 SERVER = "main"
 
-MAIL, LATE, ORPHANS, HANGING, POISON, DEAD = "mail", "late", "orphans", "hanging", "poison", "dead-poison"
+MAIL, LATE, ORPHANS, HANGING, POISON, DEAD = "mail", "late", "orphans", "hanging", "poison", "poison-dead"
 OLD, FULL, TWINS, GONE, MOVED, IDLE, PAUSED = "old", "full", "twins", "gone", "moved", "idle", "paused"
 FIRED = "fired"
 TUBES = (MAIL, LATE, ORPHANS, HANGING, POISON, DEAD, OLD, FULL, TWINS, GONE, MOVED, IDLE, PAUSED, FIRED)

@@ -206,8 +206,9 @@ def now_of(tube: StatsTube) -> "array[float]":
 
 def whole(sample: Sample) -> "array[float]":
     row = array("f", [number(sample.stats.raw.get(key)) for key in NOW])
-    ages = [number(tube.raw[NOW[-1]]) for tube in sample.tubes.values() if NOW[-1] in tube.raw]
-    row[-1] = max(ages) if ages else (nan if sample.tubes else 0)
+    known = {name: number(tube.raw[NOW[-1]]) for name, tube in sample.tubes.items() if NOW[-1] in tube.raw}
+    ages = [age for name, age in known.items() if name not in sample.dead_tubes]  # nobody waits for the dead
+    row[-1] = max(ages, default=0) if known or not sample.tubes else nan
     return row
 
 

@@ -68,13 +68,7 @@ async def visit(
     after = await take_sample(client, now_ns, await client.stats())
     ready = await _inspect(client, after, "ready")
     buried = await _inspect(client, after, "buried")
-    return Visit(before, after, ready, buried, files_max(after), await _dead_tubes(client), await _blocked(client))
-
-
-async def _dead_tubes(client: "AsyncClient[bytes]") -> frozenset[str]:
-    if "list-rules" not in await client.features():
-        return frozenset()
-    return frozenset(each["dead"] for each in await client.list_rules() if "dead" in each)
+    return Visit(before, after, ready, buried, files_max(after), await _blocked(client))
 
 
 async def _blocked(client: "AsyncClient[bytes]") -> dict[str, str]:

@@ -1,6 +1,6 @@
 """The words of `doctor`: what it inspects (`Visit`), and what it finds (`Finding`)."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -49,8 +49,6 @@ class Visit:
     """The first buried job by tube."""
     files_max: int | None = None
     """Files that the server's process may have open; None: not known."""
-    dead_tubes: frozenset[str] = frozenset()
-    """The tubes into which rules send the dead; none where the server has no rules."""
     blocked: Mapping[str, str] = field(default_factory=dict)
     """What keeps schedules from putting what is due, by their names."""
     own_connections: int = 1
@@ -59,6 +57,11 @@ class Visit:
     @property
     def server(self) -> "Stats":
         return self.after.stats
+
+    @property
+    def dead_tubes(self) -> Collection[str]:
+        """The tubes into which rules send the dead."""
+        return self.after.dead_tubes
 
     @property
     def seconds(self) -> float:

@@ -6,13 +6,13 @@ is asked tube by tube, in pipelines.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from beanpole.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from beanpole.client import AsyncClient, Histograms, Job, Result, Stats, StatsJob, StatsTube
+    from beanpole.client import AsyncClient, Histograms, Job, Result, Rules, Stats, StatsJob, StatsTube
 
 TUBES_PER_PAGE = 500  # tubes that are asked for at once: reading them takes 12 ms, in which nothing else is done
 TIMED_TUBES = 100  # tubes of the first page of histograms, each of which has three of 31 numbers
@@ -49,6 +49,9 @@ class Sample:
     is_complete: bool = True
     """Whether there are no tubes behind the last of these."""
 
+    dead_tubes: "Mapping[str, tuple[str, ...]]" = field(default_factory=dict)
+    """The tubes into which rules send the dead, and the patterns of these rules; none where the server has no rules."""
+
     @property
     def leads(self) -> bool:
         """Whether the server has the jobs: it is in no cluster, or leads it."""
@@ -79,7 +82,20 @@ async def take_sample(
     histograms = None
     if timed is not None and "stats-histograms" in features:
         histograms = await ask_histograms(client, len(tubes), timed(tubes), heard)
-    return Sample(now_ns(), stats, tubes, histograms, is_complete)
+    dead_tubes: dict[str, tuple[str, ...]] = {}
+    if "list-rules" in features:
+        dead_tubes = dead_tubes_of(await client.list_rules())
+        heard()
+    return Sample(now_ns(), stats, tubes, histograms, is_complete, dead_tubes)
+
+
+def dead_tubes_of(rules: "Iterable[Rules]") -> dict[str, tuple[str, ...]]:
+    """The tubes into which rules send the dead, and the patterns of these rules."""
+    found: dict[str, tuple[str, ...]] = {}
+    for each in rules:
+        if "dead" in each:
+            found[each["dead"]] = (*found.get(each["dead"], ()), each.pattern)
+    return found
 
 
 def pages_for(tube_count: int) -> int:

@@ -157,7 +157,7 @@ def growing(visit: Visit) -> Iterator[Finding]:
     urgent: Troubled = []
     others: Troubled = []
     for before, tube in visit.tubes():
-        if before is None:
+        if before is None or tube.name in visit.dead_tubes:
             continue
         more_urgent = tube.current_jobs_urgent - before.current_jobs_urgent
         more = tube.current_jobs_ready - before.current_jobs_ready

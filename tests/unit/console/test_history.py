@@ -1,11 +1,12 @@
 """What is kept of a server's past, by a clock that a test sets."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
 from beanpole.client import Histogram, Histograms, StatsTube
-from beanpole.console.history import KEYS, History
+from beanpole.console.history import KEYS, History, whole
 from beanpole.observe.growth import Change
 from beanpole.observe.sampling import READY
 from tests.unit.console.made import sample, tube
@@ -169,3 +170,10 @@ def test_a_node_that_follows_has_gaps() -> None:
     world.add(ready(2), current_jobs_ready=2, cluster_role="leader")
     assert world.history.series("ready").values == [1, None, 2]
     assert world.history.series("put/s").values == [None, None, None]
+
+
+def test_a_dead_job_is_not_the_oldest_of_a_server() -> None:
+    found = sample(tube("a", oldest_ready=5), tube("grave", oldest_ready=900))
+    assert whole(found)[-1] == 900
+    assert whole(replace(found, dead_tubes={"grave": ("a",)}))[-1] == 5
+    assert whole(replace(found, dead_tubes={"grave": ("a",), "a": ("grave",)}))[-1] == 0

@@ -1,5 +1,7 @@
 """Made-up servers, tubes and jobs: what a test does not name is as quiet as can be."""
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from beanpole.client.stats import Stats, StatsJob, StatsTube
@@ -74,8 +76,8 @@ def visit(
     ready: dict[str, Inspected] | None = None,
     buried: dict[str, Inspected] | None = None,
     files_max: int | None = None,
-    dead_tubes: frozenset[str] = frozenset(),
+    dead_tubes: Iterable[str] = (),
 ) -> Visit:
     """A visit of two seconds; what is not given is a healthy server."""
-    after = after or sample(at_s=2)
-    return Visit(before or sample(stats=after.stats), after, ready or {}, buried or {}, files_max, dead_tubes)
+    after = replace(after or sample(at_s=2), dead_tubes=dict.fromkeys(dead_tubes, ("*",)))
+    return Visit(before or sample(stats=after.stats), after, ready or {}, buried or {}, files_max)

@@ -134,6 +134,7 @@ def test_growing() -> None:
     ]
     made = seen(*rows, before=before)
     assert told(tube_checks.growing, made) == [(Severity.WARNING, ("urgent",)), (Severity.NOTE, ("a",))]
+    assert told(tube_checks.growing, seen(*rows, before=before, dead_tubes={"urgent", "a"})) == []
     restarted = visit(sample(*before, stats=server(id="b")), sample(*rows, at_s=2))
     assert told(tube_checks.growing, restarted) == []
 

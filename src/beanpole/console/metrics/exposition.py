@@ -55,6 +55,7 @@ def lines_of(servers: Sequence[Scraped], *, openmetrics: bool) -> Iterator[str]:
         yield from with_head(family, server_lines(family, servers), openmetrics=openmetrics)
     for each in families.TUBE_FAMILIES:
         yield from with_head(each, tube_lines(each, servers), openmetrics=openmetrics)
+    yield from with_head(families.TAKES_DEAD, dead_lines(servers), openmetrics=openmetrics)
     for one in families.HISTOGRAM_FAMILIES:
         yield from with_head(one, histogram_lines(one, servers), openmetrics=openmetrics)
 
@@ -97,6 +98,13 @@ def tube_lines(family: TubeFamily, servers: Sequence[Scraped]) -> Iterator[str]:
         if sample.rest:
             for end, key in parts:
                 yield f"{begins}{REST}{end}{sample.rest.get(key, 0)}\n"
+
+
+def dead_lines(servers: Sequence[Scraped]) -> Iterator[str]:
+    """A line for each tube with metrics of its own that takes the dead: there is none for the others."""
+    for server in servers:
+        for name in server.sample.dead_tubes if server.sample is not None else ():
+            yield line(families.TAKES_DEAD.name, (*server.labels, f'tube="{escaped(name)}"'), 1)
 
 
 def end_of(family: TubeFamily, label: str) -> str:

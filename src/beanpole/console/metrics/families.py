@@ -171,6 +171,11 @@ TUBE_FAMILIES = (
     tube("beanpole_tube_watching", G, "Connections that watch a tube.", "current-watching"),
 )
 
+TAKES_DEAD = TubeFamily(
+    "beanpole_tube_takes_dead", G, "1: rules send the dead of other tubes into a tube, so that it needs no workers.",
+    ("tube",), (),
+)
+
 SERVER_FAMILIES = (
     ServerFamily(
         "beanpole_build_info", G, "What the server is: always 1.", ("program", "version"), build, of_jobs=False,

@@ -175,6 +175,7 @@ class Metered:
     """
     keys: frozenset[str] = frozenset()  # what the server says of a tube
     times: Times | None = None  # the histograms; None: the server has none
+    dead_tubes: Collection[str] = ()  # those of `named` into which rules send the dead
 
 
 class Meter:
@@ -191,7 +192,15 @@ class Meter:
             return
         named, rest = await self._division.divide(sample)
         keys = frozenset(next(iter(sample.tubes.values())).raw) if sample.tubes else frozenset[str]()
-        self.metered = Metered(sample.stats, True, named, rest, keys, self._times_of(sample, named))
+        self.metered = Metered(
+            sample.stats,
+            True,
+            named,
+            rest,
+            keys,
+            self._times_of(sample, named),
+            sample.dead_tubes.keys() & named.keys(),
+        )
 
     def _times_of(self, sample: Sample, named: Mapping[str, StatsTube]) -> Times | None:
         if sample.histograms is None:

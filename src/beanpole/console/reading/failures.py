@@ -25,10 +25,11 @@ from beanpole.console import limits
 from beanpole.console.fields import AnyTube, Number, Query, Text
 from beanpole.console.reading.bodies import visible
 from beanpole.console.reading.jobs import Found, JobFilter, pages
-from beanpole.console.reading.tubes import dead_tubes, tubes_of
+from beanpole.console.reading.tubes import tubes_of
 from beanpole.console.servers import Purpose, Server
 from beanpole.console.single_flight import look_ends_at
 from beanpole.errors import ArgumentError, NotFoundError
+from beanpole.observe.sampling import dead_tubes_of
 from beanpole.protocol.reasons import error_of, first_line
 
 FAILURES_PER_STEP = 1_000  # jobs that failed that are asked for at once, with their reasons: about 10 ms
@@ -278,7 +279,7 @@ async def says_why(client: "AsyncClient[bytes]") -> bool:
 
 async def stretches_of(server: Server, client: "AsyncClient[bytes]", wanted: FailureFilter) -> list[Stretch]:
     known = DEAD_TUBES.setdefault(server, set())
-    known |= dead_tubes(await client.list_rules())
+    known |= dead_tubes_of(await client.list_rules()).keys()
     found = []
     for tube in await tubes_of(server):
         if wanted.within and tube.name != wanted.within:

@@ -1,13 +1,13 @@
 """The tubes of whoever has the jobs, their rules, and which of these are in force where."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from beanpole.client import Rules, StatsTube
 from beanpole.client.ruling import ALL
 from beanpole.console.servers import Server
 from beanpole.errors import NotFoundError
-from beanpole.observe.sampling import ask_pages
+from beanpole.observe.sampling import Sample, ask_pages, dead_tubes_of
 
 
 async def tubes_of(server: Server) -> list[StatsTube]:
@@ -80,6 +80,14 @@ def pattern_for(tube: str, patterns: Collection[str]) -> str | None:
     return None
 
 
-def dead_tubes(rules: Iterable[Rules]) -> set[str]:
-    """The tubes to which rules send the dead."""
-    return {each["dead"] for each in rules if "dead" in each}
+async def patterns_of_dead(server: Server, sample: Sample | None, tube: str) -> tuple[str, ...]:
+    """Returns the patterns whose rules send the dead into a tube; a node that follows asks its leader.
+
+    Raises AwayError, and what a client does.
+    """
+    if sample is not None and sample.leads:
+        return sample.dead_tubes.get(tube, ())
+    client = await server.client()
+    if "list-rules" not in await client.features():
+        return ()
+    return dead_tubes_of(await client.list_rules()).get(tube, ())

@@ -20,6 +20,7 @@ from beanpole.console.reading.jobs import STATES, Found, JobFilter, JobSeen, fin
 from beanpole.console.reading.tubes import tubes_of
 from beanpole.console.screens import links, words
 from beanpole.console.screens.screen import Screen, View
+from beanpole.console.screens.tubes import ALARMS
 from beanpole.console.servers import Server
 from beanpole.console.streams import MEDIA_TYPE, record_of
 from beanpole.errors import ArgumentError, JobTooBigError, NotFoundError
@@ -177,7 +178,6 @@ SCREEN = Screen("/jobs", "jobs.html", show, live=("counts",), title="Jobs", key=
 # --- One job ----------------------------------------------------------------------------------------------------------
 
 PAST = {"died", "failed"}  # the reasons of `explain` that say what was, not what is
-ALARMS = {"unwatched", "elsewhere"}  # those that are as they should be where a rule sends the dead
 
 
 async def show_job(view: View) -> dict[str, Any]:

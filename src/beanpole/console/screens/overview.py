@@ -8,11 +8,9 @@ nothing here, `beanpole doctor` has them all.
 import contextlib
 from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 from beanpole.client import Stats
-from beanpole.console.reading.tubes import dead_tubes
 from beanpole.console.screens import charts
 from beanpole.console.screens.screen import Screen, View, look, state_of
 from beanpole.console.screens.tubes import Row, oldest, rows_of, sparks
@@ -45,13 +43,13 @@ class Doctor:
         self._last: Sample | None = None
         self._found: Findings = []
 
-    def look(self, sample: Sample, dead: frozenset[str], own_connections: int) -> Findings:
+    def look(self, sample: Sample, own_connections: int) -> Findings:
         """Returns what is found in a sample; the same one is looked at once."""
         if sample is not self._last:
-            self._last, self._found = sample, diagnose(self._visit(sample, dead, own_connections))
+            self._last, self._found = sample, diagnose(self._visit(sample, own_connections))
         return self._found
 
-    def _visit(self, sample: Sample, dead: frozenset[str], own_connections: int) -> Visit:
+    def _visit(self, sample: Sample, own_connections: int) -> Visit:
         if self._kept and sample.at_ns - self._kept[-1].at_ns > LATER_NS:
             self._kept.clear()
         if not self._kept or sample.at_ns - self._kept[-1].at_ns >= APART_NS:
@@ -59,19 +57,12 @@ class Doctor:
         while len(self._kept) > 2 and sample.at_ns - self._kept[0].at_ns > KEPT_FOR_NS:
             self._kept.popleft()
         before = self._kept[0]
-        return Visit(before, sample, dead_tubes=dead, own_connections=own_connections)
+        return Visit(before, sample, own_connections=own_connections)
 
 
-async def find_wrong(server: Server, sample: Sample) -> Findings:
+def find_wrong(server: Server, sample: Sample) -> Findings:
     """Returns what is wrong with a server that leads; nothing of one that follows: its leader knows."""
-    if not sample.leads:
-        return []
-    dead: frozenset[str] = frozenset()
-    with suppress(AwayError, BeanpoleError, OSError):
-        client = await server.client()
-        if "list-rules" in await client.features():
-            dead = frozenset(dead_tubes(await client.list_rules()))
-    return server.kept(Doctor).look(sample, dead, server.own_connections)
+    return server.kept(Doctor).look(sample, server.own_connections) if sample.leads else []
 
 
 # --- The page ---------------------------------------------------------------------------------------------------------
@@ -103,10 +94,11 @@ def most(values: Sequence[float | None]) -> float | None:
 
 
 def oldest_of(seen: Seen) -> float | None:
-    """How long the oldest ready job of a server has waited; None: the server does not say."""
+    """How long the oldest ready job of a server has waited that is not dead; None: the server does not say."""
     if not seen.sample:
         return None
-    ready = [tube for tube in seen.sample.tubes.values() if tube.current_jobs_ready]
+    dead = seen.sample.dead_tubes
+    ready = [tube for name, tube in seen.sample.tubes.items() if tube.current_jobs_ready and name not in dead]
     return most([oldest(tube) for tube in ready]) if ready else 0
 
 
@@ -137,13 +129,13 @@ def figures(seens: Sequence[Seen], elsewhere: Sequence[Stats] = ()) -> dict[str,
     return found
 
 
-async def found(seens: Sequence[Seen]) -> list[tuple[Seen, str, str, Finding]]:
+def found(seens: Sequence[Seen]) -> list[tuple[Seen, str, str, Finding]]:
     """What is wrong, the worst first: the server, the class, the check, the finding."""
     rows = [
         (seen, KINDS[finding.severity], name, finding)
         for seen in seens
         if seen.sample is not None and not seen.is_away
-        for name, finding in await find_wrong(seen.server, seen.sample)
+        for name, finding in find_wrong(seen.server, seen.sample)
     ]
     return sorted(rows, key=lambda row: -row[3].severity)
 
@@ -160,7 +152,7 @@ def at_work(rows: Sequence[Row]) -> list[Row]:
 
 async def show(view: View) -> dict[str, Any]:
     seens, span = await look(view), charts.span_of(view)
-    wrong = await found(seens)
+    wrong = found(seens)
     tubes = at_work(await rows_of(seens))
     return {
         "seens": seens,

@@ -44,6 +44,11 @@ class Row:
     def server(self) -> str:
         return self.seen.server.name
 
+    @property
+    def is_for_dead(self) -> bool:
+        """Whether a rule sends the dead into it: nobody is to work on these."""
+        return self.seen.sample is not None and self.tube.name in self.seen.sample.dead_tubes
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -115,7 +120,10 @@ ONLY: dict[str, tuple[str, Callable[[Row], bool]]] = {
     "busy": ("with reserved jobs", lambda row: bool(row.tube.current_jobs_reserved)),
     "buried": ("with buried jobs", lambda row: bool(row.tube.current_jobs_buried)),
     "paused": ("paused", lambda row: bool(row.tube.pause)),
-    "alone": ("ready, nobody watches", lambda row: bool(row.tube.current_jobs_ready) and not row.tube.current_watching),
+    "alone": (
+        "ready, nobody watches",
+        lambda row: bool(row.tube.current_jobs_ready) and not row.tube.current_watching and not row.is_for_dead,
+    ),
 }
 """Filters by key: their names, and which rows they let through."""
 
@@ -144,7 +152,7 @@ ORDERS = {LOOK: "What needs a look", "name": "Name"}
 
 def need(row: Row) -> tuple[float, float, float]:
     """How much a tube needs a look: its oldest ready job, then failures, then buried jobs; what is not said is none."""
-    waits = oldest(row.tube) or 0
+    waits = 0 if row.is_for_dead else oldest(row.tube) or 0
     return (waits if waits >= WAITS_S else 0, row.rates.failed or 0, row.tube.current_jobs_buried)
 
 
@@ -265,6 +273,9 @@ SESSIONS_SHOWN = 10
 CLOSED = {"paused", "rate", "concurrency"}
 """The words of the reasons for which a tube hands out no jobs, though it has some and workers wait."""
 
+ALARMS = {"unwatched", "elsewhere"}
+"""Those that are as they should be where a rule sends the dead."""
+
 TROUBLE = CLOSED | {"full", "unwatched"}  # those that somebody should look at
 
 COUNTS: tuple[tuple[str, str], ...] = (
@@ -340,10 +351,11 @@ async def show_tube(view: View) -> dict[str, Any]:
     tube = row.tube if row is not None else StatsTube({}, name=name)
     nothing = sessions.Waiting(missing="the server does not answer")
     states = asyncio.gather(*(following(seen, tube, state) for state in jobs.STATES))
-    (why, why_not), waiting, applied = await asyncio.gather(
+    (why, why_not), waiting, applied, dead_of = await asyncio.gather(
         explained(seen, name),
         known(sessions.who_waits(seen.server, name), nothing),
         known(tubes.rules_of(seen.server, name), None),
+        known(tubes.patterns_of_dead(seen.server, seen.sample, name), ()),
     )
     return {
         "seen": seen,
@@ -356,6 +368,8 @@ async def show_tube(view: View) -> dict[str, Any]:
         "why_not": why_not,
         "is_closed": why is not None and any(each.word in CLOSED for each in why.reasons),
         "trouble": TROUBLE,
+        "reasons": [each for each in why.reasons if not dead_of or each.word not in ALARMS] if why is not None else [],
+        "dead_of": dead_of,
         "waiting": waiting,
         "sessions_shown": SESSIONS_SHOWN,
         "rules": applied,

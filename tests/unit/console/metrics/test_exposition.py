@@ -56,6 +56,13 @@ def test_a_node_that_follows_says_what_it_is_and_counts_no_jobs() -> None:
     assert not any(name.startswith(("beanpole_commands", "beanpole_job", "beanpole_conn")) for name, _ in found)
 
 
+def test_a_tube_that_takes_the_dead_says_so() -> None:
+    server = replace(metered([tube("a", total_jobs=3), tube("a-dead", total_jobs=0)]), dead_tubes=["a-dead"])
+    found = read([Scraped("b", "", server)])
+    dead = {name: value for name, value in found.items() if name[0] == "beanpole_tube_takes_dead"}
+    assert dead == {("beanpole_tube_takes_dead", frozenset({"server": "b", "tube": "a-dead"}.items())): 1}
+
+
 def test_what_a_server_does_not_say_has_no_line() -> None:
     found = read([Scraped("", "", metered([tube("a", total_jobs=1)]))])
     assert ("beanpole_jobs_put_total", frozenset({("tube", "a")})) in found

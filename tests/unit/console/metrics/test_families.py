@@ -8,7 +8,7 @@ import pytest
 from beanpole.console.metrics import families
 from beanpole.console.metrics.families import HISTOGRAM_FAMILIES, SERVER_FAMILIES, TUBE_FAMILIES, Kind
 
-ALL = (*SERVER_FAMILIES, *TUBE_FAMILIES, *HISTOGRAM_FAMILIES)
+ALL = (*SERVER_FAMILIES, *TUBE_FAMILIES, families.TAKES_DEAD, *HISTOGRAM_FAMILIES)
 
 
 def test_no_name_is_there_twice() -> None:

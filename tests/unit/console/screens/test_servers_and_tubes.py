@@ -1,6 +1,8 @@
 """What the overview and the lists of tubes and servers show, out of samples."""
 
 import asyncio
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -231,6 +233,35 @@ def test_the_doctor_speaks_of_what_the_samples_show() -> None:
     assert "&lt;b&gt;: 4 ready" in page
     assert page.index("Jobs are ready in tubes") < page.index('class="cards"')
     assert "<b>:" not in page
+
+
+def test_nobody_is_missed_where_the_dead_are() -> None:
+    tubes_there = (
+        typed("grave", current_jobs_ready=4, oldest_ready=900),
+        typed("a", current_jobs_ready=1, oldest_ready=7),
+    )
+    server = MadeServer(
+        "one", replace(sampled(*tubes_there, current_jobs_ready=5), dead_tubes={"grave": ("a", "mail-*")})
+    )
+    page = text_of(overview.SCREEN, look("/", server))
+    assert re.search(r"that no connection watches <span class=.grey.>· a</span>", page)
+    assert "Dead jobs are in the tubes into which rules send them" in page
+    assert re.search(r"Oldest ready</span><span class=.value.><span class=.number.>7s<", page)
+    assert [row.tube.name for row in tubes.found(look("/tubes", server, only="alone"), rows(server))] == ["a"]
+    assert {row.tube.name: tubes.need(row) for row in rows(server)}["grave"] == (0, 0, 0)
+
+
+def test_a_tube_of_the_dead_says_whose_they_are_and_brings_them_back() -> None:
+    server = MadeServer(
+        "one", replace(sampled(typed("grave", current_jobs_ready=4)), dead_tubes={"grave": ("a", "mail-*")})
+    )
+    page = text_of(tubes.TUBE, look("/tubes/grave", server), tube="grave")
+    banner = page[page.index("Jobs that die in") : page.index('<div class="cards">')]
+    assert 'href="/tubes/a"' in banner
+    assert 'href="/rules"' in banner
+    assert all(f'name="{name}" value="{value}"' in banner for name, value in (("verb", "redrive"), ("state", "ready")))
+    other = MadeServer("one", replace(sampled(typed("a", current_jobs_ready=4)), dead_tubes={"grave": ("a",)}))
+    assert "Jobs that die in" not in text_of(tubes.TUBE, look("/tubes/a", other), tube="a")
 
 
 def test_a_server_that_is_away_is_shown_as_it_was_with_the_reason() -> None:
