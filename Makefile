@@ -79,8 +79,9 @@ SAY ?= echo
 # pip leaves bytecode to the first import, which has to write it then: else each start of a program compiles again.
 export PYTHONDONTWRITEBYTECODE :=
 
-# pip, with every version pinned. What to install comes from pyproject.toml, so that it stands there only.
-PIP_INSTALL := $(VENV)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
+# pip, with every version pinned, saying nothing but errors: what it warns of is its own configuration. What to install comes
+# from pyproject.toml, so that it stands there only.
+PIP_INSTALL := $(VENV)/bin/python -m pip install -qq --no-compile --disable-pip-version-check --constraint constraints.txt
 REQUIREMENTS := $(VENV)/bin/python -c 'import sys, tomllib; \
   project = tomllib.load(open(sys.argv[1], "rb")); \
   lists = {"build": project["build-system"]["requires"], "run": project["project"]["dependencies"], \

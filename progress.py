@@ -12,13 +12,25 @@ from pathlib import Path
 from types import TracebackType
 from typing import TextIO
 
-CPU_S = 75
-"""What all modules took on a machine of 2026; what this machine takes counts for more the further it is."""
+CPU_S = 70
+"""What a million bytes of source took on a machine of 2026."""
+
+TRUSTED = 0.2
+"""The share of the work from which on an estimate comes from this build alone; before, the more so the further."""
 
 TRANSLATING = 0.3
-"""The share of Cython in that; the rest is the C compiler's."""
+"""The share of Cython in the work; the rest is the C compiler's."""
+
+MODULE_BYTES = 8000
+"""What each module takes besides its own bytes, for Python's headers above all, in bytes of source."""
 
 TERMINAL_S, ELSEWHERE_S = 0.5, 15
+
+
+def whole_s(done: float, elapsed_s: float, expected_s: float) -> float:
+    """How long the whole build will take, of which a share is done."""
+    trust = min(1, done / TRUSTED)
+    return (1 - trust) * expected_s + (trust * elapsed_s / done if done else 0)
 
 
 class Progress:
@@ -27,8 +39,9 @@ class Progress:
     def __init__(self, modules: dict[Path, Path], translated: Path, cores: int) -> None:
         self.modules = modules  # the source of each, and where it will be
         self.translated = translated  # the folder of the C files
-        self.sizes = {path: path.stat().st_size for path in modules}
-        self.expected = CPU_S / cores if not any(each.exists() for each in modules.values()) else None
+        self.sizes = {path: path.stat().st_size + MODULE_BYTES for path in modules}
+        expected = CPU_S * sum(self.sizes.values()) / 1e6 / cores
+        self.expected = expected if not any(each.exists() for each in modules.values()) else None
         self.began, self.clock = time.time(), time.monotonic()
         self.stopped = threading.Event()
         descriptor = os.environ.get("BEANPOLE_PROGRESS")
@@ -74,7 +87,7 @@ class Progress:
                 f"Compiled {len(compiled)} of {len(translated | compiled)} modules that have changed, {elapsed:.0f} s"
             )
         done = TRANSLATING * self.share(translated) + (1 - TRANSLATING) * self.share(compiled)
-        total = elapsed + (1 - done) * ((1 - done) * self.expected + elapsed)
+        total = max(elapsed, whole_s(done, elapsed, self.expected))
         return (
             f"Translated {len(translated)}, compiled {len(compiled)} of {len(self.modules)} modules, "
             f"{elapsed:.0f} s of about {total:.0f} s"

@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -95,3 +96,10 @@ def test_wheels_are_built_for_the_pythons_that_are_supported() -> None:
         tried = re.findall(r"\{project\}/([\w./]+)", str(project["tool"]["cibuildwheel"]))
         assert tried
         assert [name for name in tried if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.repository
+def test_the_estimate_of_a_build_follows_this_machine_from_a_fifth_of_the_work_on() -> None:
+    whole_s = runpy.run_path(str(ROOT / "progress.py"))["whole_s"]
+    assert whole_s(0, 3, 40) == 40
+    assert [whole_s(done, 100 * done, 40) for done in (0.1, 0.2, 0.5, 1)] == [70, 100, 100, 100]
