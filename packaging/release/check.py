@@ -1,14 +1,16 @@
 """Proves what can be proven of a release before anything is published: `make release-check TAG=v0.1.0`.
 
-1. The tag (else the one of HEAD), the versions of both distributions and a section of CHANGELOG.md are the same.
+1. The tag (else the one of HEAD), the versions of both distributions and of the chart, and a section of CHANGELOG.md
+   are the same.
    Without a tag it is a rehearsal: what is not released is under "Unreleased".
 2. The archives of the sources, and the wheels of one Python, are built twice, in two places: byte by byte the same.
 3. The wheels are built from these archives, for each Python of this machine; each is installed in a fresh environment,
    used there, and lists what is installed (packaging/wheels).
 4. twine finds nothing wrong; auditwheel names the libraries of the system that a wheel needs; the lists are CycloneDX.
+5. Helm finds nothing wrong with the chart as it is packed.
 
-All is in dist afterwards, with SHA256SUMS. Wheels for other processors, for musl and for other systems are built and
-tried by the workflow `release`, which asks this script for the first point and for the notes, too:
+All is in dist afterwards, with SHA256SUMS. What the workflow `release` does besides, and how much of that can be seen
+before, stands in the README beside this script. The workflow asks it for the first point and for the notes, too:
 
     packaging/release/check.py versions v0.1.0
     packaging/release/check.py notes v0.1.0
@@ -74,6 +76,9 @@ def versions() -> dict[str, str]:
         found[path] = tomllib.loads((ROOT / path).read_text())["project"]["version"]
     for path in ("src/beanpole/version.py", "ids/src/beanpole_ids/__init__.py"):
         found[path] = re.findall(r'^__version__ = "(.*)"$', (ROOT / path).read_text(), re.MULTILINE)[0]
+    chart = "charts/beanpole/Chart.yaml"
+    for name, version in re.findall(r"^(version|appVersion): (.*)$", (ROOT / chart).read_text(), re.MULTILINE):
+        found[f"{name} of {chart}"] = version
     return found
 
 
@@ -92,7 +97,7 @@ def check_versions(tag: str) -> None:
     """End if something does not fit."""
     if faults := version_faults(tag, versions(), (ROOT / "CHANGELOG.md").read_text()):
         sys.exit("\n".join(faults))
-    print(f"{tag} is the version of both, and in CHANGELOG.md." if tag else "No tag: a rehearsal.")
+    print(f"{tag} is the version of all, and in CHANGELOG.md." if tag else "No tag: a rehearsal.")
 
 
 def build(to: Path, **variables: str) -> None:
@@ -129,11 +134,31 @@ def check_wheel(path: Path) -> None:
     print(f"{path.name}: {tag[0]}, lists its parts")
 
 
+def pack_chart(to: Path) -> Path:
+    """Write the archive of the chart, as it is in HEAD, under a name that is not like those of the sources."""
+    path = to / f"beanpole-chart-{versions()['pyproject.toml']}.tgz"
+    command = ["git", "-c", f"safe.directory={ROOT}", "archive", f"--output={path}", "HEAD", "beanpole"]
+    subprocess.run(command, cwd=ROOT / "charts", check=True)
+    return path
+
+
+def check_chart(path: Path) -> None:
+    """End if Helm finds something."""
+    try:
+        import helm_python  # noqa: PLC0415 - its library is only there for x86-64
+    except ImportError:
+        print("Helm's library is not installed: the chart is packed, and not looked at.")
+        return
+    if errors := helm_python.lint(path, strict=True)["errors"]:
+        sys.exit(f"{path.name}: {errors}")
+    print(f"{path.name}: Helm finds nothing wrong")
+
+
 def check_all(tag: str) -> None:
     """Everything, into an empty folder."""
     check_versions(tag)
     DIST.mkdir(exist_ok=True)
-    for path in [*DIST.glob("*.whl"), *DIST.glob("*.tar.gz"), DIST / "SHA256SUMS"]:
+    for path in [*DIST.glob("*.whl"), *DIST.glob("*.tar.gz"), *DIST.glob("*.tgz"), DIST / "SHA256SUMS"]:
         path.unlink(missing_ok=True)
     build(DIST)
     made = [*DIST.glob("*.tar.gz"), *DIST.glob("*.whl")]
@@ -143,6 +168,9 @@ def check_all(tag: str) -> None:
     subprocess.run([TOOLS / "twine", "check", "--strict", *made], check=True)
     for path in sorted(DIST.glob("*.whl")):
         check_wheel(path)
+    step("The chart")
+    made.append(pack_chart(DIST))
+    check_chart(made[-1])
     sums = "".join(f"{digest}  {name}\n" for name, digest in digests(made).items())
     (DIST / "SHA256SUMS").write_text(sums)
     step("It can be released." if tag else "It could be released, with a tag and a section of its version.")

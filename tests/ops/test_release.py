@@ -43,7 +43,12 @@ def test_a_release_that_does_not_fit_is_found(tag: str, versions: dict[str, str]
 
 
 def test_this_checkout_could_be_rehearsed() -> None:
-    assert check["version_faults"]("", check["versions"](), (ROOT / "CHANGELOG.md").read_text()) == []
+    versions = check["versions"]()
+    assert check["version_faults"]("", versions, (ROOT / "CHANGELOG.md").read_text()) == []
+    assert [where for where in versions if "Chart.yaml" in where] == [
+        "version of charts/beanpole/Chart.yaml",
+        "appVersion of charts/beanpole/Chart.yaml",
+    ]
 
 
 def test_another_build_that_differs_is_named() -> None:
