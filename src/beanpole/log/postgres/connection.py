@@ -197,10 +197,10 @@ async def check_durability(connection: psycopg.AsyncConnection, durability: str)
         return str(names)
     if not names.strip() or "*" in names:
         raise BusyError(
-            f"synchronous_standby_names is {names!r}, which names no standby: with --cluster-durability quorum a "
-            "commit must wait for a standby by name. Set it (Patroni: synchronous_mode: on, synchronous_mode_strict: "
-            "on), or choose --cluster-durability storage where the disk below PostgreSQL is replicated, or local for a "
-            "try on one machine"
+            f"synchronous_standby_names is {names!r}, which names no standby for which a commit waits. For a try on "
+            "one machine type: beanpole cluster init URL --cluster-durability local. Where no machine may take jobs "
+            "with it, set it (Patroni: synchronous_mode: on, synchronous_mode_strict: on), or choose "
+            "--cluster-durability storage if the disk below PostgreSQL is replicated"
         )
     streaming, hidden = await only_row(
         connection,
