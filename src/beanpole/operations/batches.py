@@ -145,7 +145,8 @@ def said_of(ids: Collection[int], tube: str, state: str) -> Plan[dict[int, JobIn
     """Return what a list says of some jobs in one state; nothing, if the server has none."""
     said: dict[int, JobInfo] = {}
     features = yield from ask(lambda client: client.features())
-    at, last = min(ids) - 1, max(ids)
+    at: int | None = min(ids) - 1
+    last = max(ids)
     while "list-jobs.fields" in features and at is not None and at < last:
         most = min(last - at, FRAMES_MAX)
         page = yield from ask(methodcaller("list_jobs", tube, state, most, after=at, fields=FIELDS))
