@@ -43,8 +43,8 @@ READ_BYTES = 1024  # of keys that are read at once
 def top(server: Server, out: Output, interval_s: float, *, once: bool) -> None:
     """Watch a server: its jobs, its rates, and its tubes in a table that can be sorted and filtered.
 
-    Keys pause tubes and kick jobs; ? shows them all. With --json, with --once, or when standard input or output is no
-    terminal, the state is printed once.
+    Enter opens a tube, other keys pause it and kick its jobs; ? shows them all. With --json, with --once, or when
+    standard input or output is no terminal, the state is printed once.
     """
     if out.as_json or once or not is_terminal():
         asyncio.run(show_once(server, out, interval_s))
@@ -233,7 +233,7 @@ class View:
 
     async def _sample(self) -> None:
         try:
-            self._top.show(await self._sampler.take(self._top.wanted(), self._top.pattern))
+            self._top.show(await self._sampler.take(self._top.wanted(), self._top.pattern, self._top.shown_alone()))
         except ConnectionLostError as error:
             self._top.problem = f"lost the connection, trying again ({sentence_of(error)})"
         except BeanpoleError as error:

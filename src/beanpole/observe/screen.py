@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from rich.console import Group
 from rich.text import Text
 
+from beanpole.client import StatsJob
 from beanpole.observe.columns import COLUMNS, GAP, Column, fitting
 from beanpole.observe.top import HELP, Mode, Top
 from beanpole.observe.top_sampler import CommandRates, Row, TopSample
@@ -31,16 +32,20 @@ RATES: tuple[tuple[str, Callable[[CommandRates], float], str], ...] = (
 
 KEYS = (
     ("↑↓", "select", 3),
+    ("enter", "open", 6),
     ("<>", "sort", 4),
     ("r", "reverse", 1),
-    ("/", "filter", 7),
-    ("k", "kick", 6),
+    ("/", "filter", 8),
+    ("k", "kick", 7),
     ("p", "pause", 5),
     ("u", "resume", 2),
-    ("?", "help", 9),
-    ("q", "quit", 8),
+    ("?", "help", 10),
+    ("q", "quit", 9),
 )
 """What keys do; where not all have a place, the one with the smallest number goes first."""
+
+TUBE_KEYS = tuple(each for each in KEYS if each[0] in "kpu?q")
+"""Those of them where a tube is shown alone."""
 
 
 def rows_in(height: int) -> int:
@@ -49,10 +54,14 @@ def rows_in(height: int) -> int:
 
 def screen(top: Top, address: str, width: int, height: int) -> Group:
     helping = top.mode is Mode.HELP
-    lines = [*help_page()] if helping else [*head(top, address, width), *table(top, width)]
+    lines = [*help_page()] if helping else [*head(top, address, width), *body(top, width)]
     lines = lines[: height - FOOT_LINES]
     lines += [Text()] * (height - FOOT_LINES - len(lines))
     return Group(*(cut(line, width) for line in (*lines, foot(top, width))))
+
+
+def body(top: Top, width: int) -> Iterator[Text]:
+    return tube_page(top) if top.mode is Mode.TUBE else table(top, width)
 
 
 def plain(top: Top, address: str, width: int) -> Group:
@@ -86,7 +95,10 @@ def head(top: Top, address: str, width: int) -> Iterator[Text]:
         line = Text.assemble(f" {name:<8}", (f"{rate(of(rates)) if rates else '-':>7}", style), "/s ")
         line.append(spark([of(each) for each in top.history], bars), style)
         yield line.append("  ").append_text(fact)
-    yield titles(top, width)
+    if top.mode is Mode.TUBE:
+        yield Text(f" {top.opened}".ljust(width), TITLE)
+    else:
+        yield titles(top, width)
 
 
 def title(top: Top, address: str, width: int) -> Text:
@@ -199,6 +211,27 @@ def row_line(row: Row, columns: Sequence[Column], width: int, *, selected: bool)
     return line.append(" ")
 
 
+def tube_page(top: Top) -> Iterator[Text]:
+    """A tube alone: what the table says of it, a line each, and its first jobs; fits a window of 24 lines."""
+    row = top.row_of(top.opened)
+    if row is None or top.sample is None:
+        yield Text("  the tube is gone", "italic")
+        return
+    heads = {state: head_line(*found) for state, found in top.sample.heads.items()}
+    for column in COLUMNS[1:]:
+        if column.timed and not top.timed:
+            continue
+        text, style = column.cell(row)
+        meaning = heads.get(column.title.lower(), column.help)
+        yield Text.assemble(f" {column.title:<10}", (f"{text:>10}", style), f"  {meaning}")
+
+
+def head_line(size_bytes: int, job: StatsJob) -> str:
+    """The first job in a state: the one that is next to leave it."""
+    left = f", ready in {duration(job.time_left)}" if job.state == "delayed" else ""
+    return f"first: job {job.id}, {plural(size_bytes, 'byte')}, pri {job.pri}, {duration(job.age)} old{left}"
+
+
 def help_page() -> Iterator[Text]:
     """What keys and columns mean, on the 23 lines that a small terminal has."""
     yield Text(" Keys", "bold")
@@ -225,12 +258,13 @@ def foot(top: Top, width: int) -> Text:
         return prompt(f" Pause {top.asked_tube} for how many seconds? ", top, "Enter alone: 3600, Esc: not")
     if top.message:
         return Text(f" {top.message}", "bold yellow")
-    return keys_line(shown(top), width)
+    is_alone = top.mode is Mode.TUBE
+    return keys_line(Text("Esc: back") if is_alone else shown(top), width, TUBE_KEYS if is_alone else KEYS)
 
 
-def keys_line(text: Text, width: int) -> Text:
+def keys_line(text: Text, width: int, keys: Sequence[tuple[str, str, int]] = KEYS) -> Text:
     """The keys, and a text behind them that has its place first."""
-    kept = list(KEYS)
+    kept = list(keys)
     while kept and 1 + sum(len(key) + len(meaning) + 3 for key, meaning, _ in kept) + len(text) > width:
         kept.remove(min(kept, key=lambda each: each[2]))
     line = Text(" ")

@@ -36,6 +36,7 @@ class Mode(Enum):
     KICK = "kick"
     PAUSE = "pause"
     HELP = "help"
+    TUBE = "tube"
 
 
 class Simple(Enum):
@@ -83,6 +84,8 @@ class Top:
     typed: str = ""
     """What was typed into a prompt so far."""
     asked_tube: str = ""
+    opened: str = ""
+    """The tube that is shown alone in Mode.TUBE."""
     selected: str = ""
     first: int = 0
     """The index of the first row in the window."""
@@ -132,6 +135,10 @@ class Top:
         ready = sorted(self.rows, key=lambda row: row.stats.current_jobs_ready, reverse=True)
         return ready[:AGES_INSPECTED]
 
+    def shown_alone(self) -> str:
+        """The tube of which the next sample has to show the first jobs; empty: none."""
+        return self.opened if self.mode is Mode.TUBE else ""
+
     def row_of(self, tube: str) -> Row | None:
         return self.sample.rows.get(tube) if self.sample else None
 
@@ -156,17 +163,28 @@ class Top:
         if self.mode is Mode.HELP:
             self.mode = Mode.TABLE
             return None
-        if self.mode is Mode.FILTER:
-            return self._press_in_filter(key)
-        if self.mode in {Mode.KICK, Mode.PAUSE}:
-            return self._press_in_prompt(key)
-        return self._press_in_table(key)
+        press = {
+            Mode.TABLE: self._press_in_table,
+            Mode.TUBE: self._press_in_tube,
+            Mode.FILTER: self._press_in_filter,
+            Mode.KICK: self._press_in_prompt,
+            Mode.PAUSE: self._press_in_prompt,
+        }
+        return press[self.mode](key)
 
     def _press_in_table(self, key: str) -> Order | None:
         if key in MOVES:
             self._move(MOVES[key](self.height))
             return None
         if key in ACTIONS:
+            return ACTIONS[key](self)
+        return None
+
+    def _press_in_tube(self, key: str) -> Order | None:
+        if key in {"escape", "enter", "k", "p", "?", "h"}:
+            self.mode = Mode.TABLE
+        is_same = self.selected == self.opened  # it may be gone, and another one selected since
+        if key in {"q", " ", "control-l", "?", "h"} or (is_same and key in {"k", "p", "u"}):
             return ACTIONS[key](self)
         return None
 
@@ -238,6 +256,13 @@ class Top:
         if self.mode is Mode.KICK and not self.kickable()[0]:
             self.mode, self.message = Mode.TABLE, f"{self.asked_tube} has no buried and no delayed job to kick"
 
+    def open(self) -> Order | None:
+        self.opened = self.selected
+        if not self.opened:
+            return None
+        self.mode = Mode.TUBE
+        return Simple.REFRESH
+
     def resume(self) -> Order | None:
         return Pause(self.selected, 0) if self.selected else None
 
@@ -285,6 +310,7 @@ ACTIONS: dict[str, Callable[[Top], "Order | None"]] = {
     "r": lambda top: top.reverse(),
     "/": lambda top: top.enter(Mode.FILTER),
     "escape": lambda top: top.clear(),
+    "enter": lambda top: top.open(),
     "k": lambda top: top.ask_kick(),
     "p": lambda top: top.ask(Mode.PAUSE),
     "u": lambda top: top.resume(),
@@ -300,11 +326,11 @@ HELP: tuple[tuple[str, str], ...] = (
     ("↑ ↓ page home end", "select a tube"),
     ("< > or ← →, r", "sort by another column; sort the other way round"),
     ("/", "only tubes with a text in their name; Esc: all"),
+    ("enter", "open it: its numbers, and its next jobs; Esc: back"),
     ("k", "kick its buried jobs, or its delayed ones if none is buried"),
     ("p or u", "pause it: its jobs are not reserved for a time; resume it"),
     ("space", "ask the server now"),
-    ("? or h", "this page"),
-    ("q", "quit"),
+    ("? or h, q", "this page; quit"),
 )
 """What the help page says of keys."""
 

@@ -9,11 +9,12 @@ starts again.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from beanpole.client.extensions import RESTING
 from beanpole.observe.growth import Waits, grown
-from beanpole.observe.sampling import OLDEST, READY, ask_each, next_jobs, take_sample
+from beanpole.observe.sampling import OLDEST, READY, Inspected, ask_each, next_jobs, take_sample
 
 if TYPE_CHECKING:
     from beanpole.client import AsyncClient, Histograms, Stats, StatsJob, StatsTube
@@ -78,6 +79,8 @@ class TopSample:
     """As in Row, over all tubes."""
     timed: bool = False
     """Whether the server says how long jobs waited."""
+    heads: Mapping[str, Inspected] = field(default_factory=dict)
+    """The first job in each state of the tube that is shown alone."""
 
 
 def rates_between(before: "Stats", after: "Stats", seconds: float) -> CommandRates:
@@ -126,8 +129,10 @@ class TopSampler:
         self._histograms: Histograms | None = None
         """Those of the last sample."""
 
-    async def take(self, wanted: Iterable[str] = (), pattern: str = "") -> TopSample:
+    async def take(self, wanted: Iterable[str] = (), pattern: str = "", alone: str = "") -> TopSample:
         """Asks the server. `wanted`: tubes to ask about in any case, and of which the next job is inspected.
+
+        `alone` is a tube of which the first job in each state is inspected.
 
         Raises ConnectionLostError and UnexpectedReplyError; the next call connects again.
         """
@@ -148,9 +153,13 @@ class TopSampler:
         waits = waits_between(before, self._histograms) if before and self._histograms else {}
         self._rows = {name: replace(row, waits=waits.get(name)) for name, row in self._rows.items()}
         await self._inspect_next([name for name in wanted if name in self._rows])
+        first = (
+            {state: await next_jobs(self._client, [alone], state) for state in RESTING} if alone in self._rows else {}
+        )
+        heads = {state: jobs[alone] for state, jobs in first.items() if alone in jobs}
         rates = None if last is None else rates_between(last.server, stats, seconds_between(last.at_ns, at_ns))
         timed = self._histograms is not None
-        self._last = TopSample(at_ns, stats, rates, dict(self._rows), len(self._names), waits.get(WHOLE), timed)
+        self._last = TopSample(at_ns, stats, rates, dict(self._rows), len(self._names), waits.get(WHOLE), timed, heads)
         return self._last
 
     def _show(self, tubes: "Mapping[str, StatsTube]", at_ns: int) -> None:

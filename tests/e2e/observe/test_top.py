@@ -39,6 +39,10 @@ def test_keys(server: Server) -> None:
         assert shown.mode() != mode
         shown.press("/ma\r")
         shown.wait_for("1 tube with 'ma' of 3")
+        shown.press("\r")
+        shown.wait_for(r"BURIED +3 +first: job 1, 1 byte, ")
+        shown.press("\r")
+        shown.wait_for("1 tube with 'ma' of 3")
         shown.press("k2\r")
         shown.wait_for(r"mail +2 +0 +0 +1 ")
         shown.wait_for("kicked 2 of mail")

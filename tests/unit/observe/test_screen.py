@@ -105,13 +105,30 @@ def test_cluster() -> None:
     assert "cluster: leader of epoch 7, quorum, 1 234 bytes to be confirmed" in "\n".join(drawn(top))
 
 
+def test_tube_alone(top: Top) -> None:
+    """All that the columns say, also those that have no place in the window, and the first job in each state."""
+    top.press("enter")
+    heads = {"ready": (5, job(id=12, pri=7, age=125)), "delayed": (1, job(id=3, state="delayed", age=5, time_left=60))}
+    top.show(replace(busy(), heads=heads))
+    lines = drawn(top, 80, 23)
+    assert lines[6].strip() == "mail"
+    ready, delayed = (next(line for line in lines if line.startswith(name)) for name in (" READY", " DELAYED"))
+    assert ready.split()[:2] == ["READY", "900"]
+    assert ready.endswith("first: job 12, 5 bytes, pri 7, 2m05s old")
+    assert delayed.endswith("5s old, ready in 1m00s")
+    assert all(any(line.startswith(f" {each.title} ") for line in lines) for each in COLUMNS[1:] if not each.timed)
+    assert "Esc: back" in lines[-1]
+    top.show(top_sample(row("other")))
+    assert "  the tube is gone" in [line.rstrip() for line in drawn(top)]
+
+
 @pytest.mark.parametrize("width", [1, 7, 20, 40, 80, 120, 300])
 @pytest.mark.parametrize("height", [1, 3, 9, 24, 60])
-@pytest.mark.parametrize("keys", ["", "?", "/xy", "k", "p1"])
+@pytest.mark.parametrize("keys", ["", "?", "/xy", "k", "p1", "\n"])
 def test_window_is_filled_and_never_overfilled(top: Top, width: int, height: int, keys: str) -> None:
     top.show(top_sample(*(row(f"tube-with-a-long-name-{i}" * 4, current_jobs_buried=1) for i in range(50))))
     for key in keys:
-        top.press(key)
+        top.press("enter" if key == "\n" else key)
     lines = drawn(top, width, height)
     assert len(lines) == height
     assert max(len(line) for line in lines) <= width

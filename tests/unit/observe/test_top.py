@@ -183,7 +183,7 @@ def test_kick_of_nothing_is_told() -> None:
 
 def test_kick_can_be_called_off() -> None:
     top = view()
-    assert press(top, "k", "3", "escape", "enter") == []
+    assert press(top, "k", "3", "escape", " ") == [Simple.REFRESH]
     assert press(top, "k", "0", "enter") == [], "none is none"
 
 
@@ -282,3 +282,24 @@ def test_rates_are_kept_for_a_while_and_forgotten_with_the_server() -> None:
 )
 def test_keys(data: bytes, names: list[str]) -> None:
     assert keys(data) == names
+
+
+# --- A tube alone -----------------------------------------------------------------------------------------------------
+
+
+def test_a_tube_is_opened_and_left() -> None:
+    top = view()
+    assert press(top, "down", "enter") == [Simple.REFRESH], "its first jobs are asked for at once"
+    assert (top.mode, top.shown_alone()) == (Mode.TUBE, "audit")
+    assert press(top, "down", "u") == [Pause("audit", 0)], "keys are about the tube that is shown"
+    press(top, "escape")
+    assert (top.mode, top.shown_alone(), top.selected) == (Mode.TABLE, "", "audit")
+
+
+def test_no_key_meets_another_tube_than_the_open_one() -> None:
+    top = view()
+    press(top, "enter")
+    top.show(top_sample(row("mail", current_jobs_buried=4)))
+    assert top.selected == "mail"
+    assert press(top, "u", "k") == []
+    assert top.mode is Mode.TABLE
