@@ -59,7 +59,7 @@ def test_lists_have_both_servers_and_a_server_can_be_chosen(pair: Tab) -> None:
 
 def test_screens_of_plain_beanstalkd(pair: Tab) -> None:
     for path in PATHS:
-        if path != RUN:
+        if path not in {RUN, "/schedules/{schedule:path}"}:  # it has no schedule
             address = path.replace("{tube:path}", "crates").replace("{id}", "1") + "?server=old"
             pair.open(address + "&tube=crates" if path == "/jobs" else address)
             if path in {"/tubes/{tube:path}", "/jobs/{id}", "/sessions"}:  # which say what it lacks
