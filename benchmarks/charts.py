@@ -1,16 +1,17 @@
 """Writes the charts and the tables of the documentation from what the benchmark has measured.
 
-    python -m benchmarks.bench --table speed --json speed.json
-    python -m benchmarks.bench --table durable --json durable.json
-    python -m benchmarks.charts speed.json durable.json
+    python -m benchmarks.bench --table speed --table durable --json run.json
+    python -m benchmarks.charts run.json
 
-keeps the medians of these runs in `benchmarks/results`, and writes `docs/pictures/*.svg` and the tables between the
-markers of docs/performance.md from them. Without an argument it writes them from the results that are there; a test
-fails when the pages are not what this writes.
+keeps the medians of that run in `benchmarks/results`, and writes `docs/pictures/*.svg` and what stands between the
+markers of docs/performance.md and docs/reproduce.md from them. A third server that was measured, `--against PATH`, has
+bars and a column. Without an argument it writes them from the results that are there; a test fails when the pages are
+not what this writes.
 """
 
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -64,12 +65,16 @@ WHAT = {
 Result = dict[str, Any]
 
 
-def keep(run: Result) -> tuple[str, Result]:
-    """Return the table that a run is of, and what is kept of it."""
-    names = {row["name"] for row in run["rows"]}
-    table = next(table for table in HEADS if names == {row.name for row in TABLES[table]})
-    rows = [{key: row[key] for key in KEPT if row.get(key) is not None} for row in run["rows"]]
-    return table, {"machine": run["machine"], "rows": rows}
+def keep(run: Result) -> dict[str, Result]:
+    """Return what is kept of a run, by the tables of which it has all rows."""
+    rows = rows_of(run)
+    kept: dict[str, Result] = {}
+    for table in HEADS:
+        names = [row.name for row in TABLES[table]]
+        if rows.keys() >= set(names):
+            medians = [{key: rows[name][key] for key in KEPT if rows[name].get(key) is not None} for name in names]
+            kept[table] = {"machine": run["machine"], "rows": medians}
+    return kept
 
 
 def kept_run(name: str) -> Result:
@@ -93,15 +98,21 @@ def percent(value: float) -> str:
     return f"{100 * value:.{0 if value >= 0.095 else 1}f} %"
 
 
+def measured(run: Result, names: Iterable[str]) -> dict[str, str]:
+    """Return whom a run has measured in all of these rows, and what each is called."""
+    rows = rows_of(run)
+    servers = {"theirs": "beanstalkd", "against": run["machine"].get("against"), "ours": "Beanpole"}
+    return {kind: who for kind, who in servers.items() if all(kind in rows[name] for name in names)}
+
+
 def cpu_chart(run: Result) -> Chart:
     """Return the chart of the home page: the processor time of a command, of the servers that one run has measured."""
     rows = rows_of(run)
-    servers = {"theirs": "beanstalkd", "against": run["machine"].get("against"), "ours": "Beanpole"}
-    measured = [kind for kind in servers if all(kind in rows[name] for name in IN_FLIGHT)]
+    servers = measured(run, IN_FLIGHT)
     groups = []
     for name, label in IN_FLIGHT.items():
-        shares = [(kind, rows[name][kind] / rows[name]["theirs"]) for kind in measured]
-        groups.append(Group(label, tuple(Bar(kind, servers[kind], value, percent(value)) for kind, value in shares)))
+        shares = [(kind, who, rows[name][kind] / rows[name]["theirs"]) for kind, who in servers.items()]
+        groups.append(Group(label, tuple(Bar(kind, who, value, percent(value)) for kind, who, value in shares)))
     return Chart(
         "Processor time of a command",
         ("50 connections put, reserve and delete;", "beanstalkd = 100 %, less is better"),
@@ -126,17 +137,14 @@ def load_chart() -> Chart:
     )
 
 
-def durable_chart() -> Chart:
+def durable_chart(run: Result) -> Chart:
     """Return the chart of commands a second when each is on the disk before it is answered."""
-    durable = results("durable")
+    rows = rows_of(run)
+    servers = measured(run, DURABLE)
     groups = []
     for name, label in DURABLE.items():
-        both = (("theirs", "beanstalkd", "theirs"), ("ours", "Beanpole", "ours"))
-        groups.append(
-            Group(
-                label, tuple(Bar(kind, who, durable[name][key], number(durable[name][key])) for kind, who, key in both)
-            )
-        )
+        rates = [(kind, who, rows[name][kind]) for kind, who in servers.items()]
+        groups.append(Group(label, tuple(Bar(kind, who, value, number(value)) for kind, who, value in rates)))
     return Chart(
         "Commands a second, on disk first",
         ("synced before they are answered, 50 connections;", "each pair has its own scale, more is better"),
@@ -182,17 +190,27 @@ def overview() -> str:
 
 def pictures() -> dict[Path, str]:
     """Return every picture that this program draws."""
-    drawn = {"cpu": draw(cpu_chart(kept_run("speed"))), "crowd": draw(load_chart()), "durable": draw(durable_chart())}
+    drawn = {
+        "cpu": draw(cpu_chart(kept_run("speed"))),
+        "crowd": draw(load_chart()),
+        "durable": draw(durable_chart(kept_run("durable"))),
+    }
     return {PICTURES / f"{name}.svg": svg for name, svg in (drawn | {"overview": overview()}).items()}
 
 
-def table(name: str) -> str:
-    """Return a table of results."""
-    lines = ["| What | Beanpole | beanstalkd | Ratio |", "|---|--:|--:|--:|"]
-    for key, row in results(name).items():
-        ours, theirs = row.get("ours"), row.get("theirs")
-        lines.append(f"| {WHAT[key]} | {number(ours)} | {number(theirs)} | {quotient(ratio(ours, theirs))} |")
-    return "\n".join(lines)
+def table(run: Result) -> str:
+    """Return a table of results: ours, and the others' each with the ratio."""
+    others = {"theirs": "beanstalkd"}
+    if "against" in run["machine"]:
+        others["against"] = run["machine"]["against"]
+    lines = [["What", "Beanpole", *(cell for who in others.values() for cell in (who, "Ratio"))]]
+    for key, row in rows_of(run).items():
+        line = [WHAT[key], number(row.get("ours"))]
+        for kind in others:
+            line += [number(row.get(kind)), quotient(ratio(row.get("ours"), row.get(kind)))]
+        lines.append(line)
+    head, *rows = (f"| {' | '.join(line)} |" for line in lines)
+    return "\n".join([head, f"|---|{'--:|' * (len(lines[0]) - 1)}", *rows])
 
 
 def quotient(value: float | None) -> str:
@@ -214,15 +232,15 @@ def page(before: str) -> str:
         _, closed, tail = rest.partition(end)
         assert found, f"{PAGE} has no place for {name}"
         assert closed, f"{PAGE}: {name} does not end"
-        before = f"{head}{marker}\n{table(name)}\n\n{machine(name)}\n\n{end}{tail}"
+        before = f"{head}{marker}\n{table(kept_run(name))}\n\n{machine(name)}\n\n{end}{tail}"
     return before
 
 
 def main(runs: list[str]) -> None:
     """Keep the runs that were named, and write everything."""
     for run in runs:
-        name, kept = keep(json.loads(Path(run).read_text()))
-        (RESULTS / f"{name}.json").write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
+        for name, kept in keep(json.loads(Path(run).read_text())).items():
+            (RESULTS / f"{name}.json").write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
     for path, svg in pictures().items():
         (ROOT / path).write_text(svg)
     (ROOT / PAGE).write_text(page((ROOT / PAGE).read_text()))

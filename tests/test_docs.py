@@ -268,6 +268,9 @@ def test_a_chart_compares_what_one_run_has_measured() -> None:
     assert bars(rows, against="fork") == [two[0], ("against", "fork", "50 %"), two[1]]
     assert bars([row | {"name": name} for name in charts.IN_FLIGHT]) == two
     assert bars([*rows[:2], row | {"name": rows[2]["name"]}], against="fork") == two
+    head, _, line, *_ = charts.table({"machine": {"against": "fork"}, "rows": rows}).splitlines()
+    assert head == "| What | Beanpole | beanstalkd | Ratio | fork | Ratio |"
+    assert line.endswith("| 1.00 | 4.00 | 0.25 × | 2.00 | 0.50 × |")
 
 
 def test_a_run_of_the_benchmark_is_kept_by_its_medians() -> None:
@@ -284,7 +287,16 @@ def test_a_run_of_the_benchmark_is_kept_by_its_medians() -> None:
         for row in ROWS
     ]
     machine = {"date": "today"}
-    table, kept = charts.keep({"machine": machine, "rows": [row | {"their_own_ratio": 1.5} for row in rows]})
-    assert (table, kept["machine"]) == ("speed", machine)
-    assert kept["rows"][0] == {"name": ROWS[0].name, "ours": 2.0, "theirs": 4.0, "against": 3.0, "their_own_ratio": 1.5}
+    other = {"name": "durable-disk", "ours": 1.0}
+    kept = charts.keep({"machine": machine, "rows": [other, *(row | {"their_own_ratio": 1.5} for row in rows)]})
+    assert list(kept) == ["speed"], "a table is kept when all its rows were measured"
+    assert kept["speed"]["machine"] == machine
+    assert [row["name"] for row in kept["speed"]["rows"]] == [row.name for row in ROWS]
+    assert kept["speed"]["rows"][0] == {
+        "name": ROWS[0].name,
+        "ours": 2.0,
+        "theirs": 4.0,
+        "against": 3.0,
+        "their_own_ratio": 1.5,
+    }
     assert {row.name for name in charts.HEADS for row in TABLES[name]} == set(charts.WHAT)

@@ -87,7 +87,8 @@ COMMANDS = "{ready_file} or {host} {port} are filled in."
     "--against",
     type=PROGRAM,
     metavar="PATH",
-    help="A third server, measured in turn with the two: a program that takes beanstalkd's options.",
+    help="A third server, measured in turn with the two: a program that takes beanstalkd's options, or the beanpole of "
+    "another checkout.",
 )
 @click.option("--data-dir", type=FOLDER, help="Where logs are written.")
 @click.option("--json", "json_file", type=FILE, help="Every sample, to this file; with --url, - is standard output.")

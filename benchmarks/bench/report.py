@@ -21,7 +21,10 @@ OTHERS_BUSY_MAX = 0.25
 """Share of a core that everything else on the machine may use before the figures carry a warning."""
 
 
-SERVERS = ("ours", "theirs", "against")
+RATIOS = {"theirs": "ratio", "against": "ratio to against"}
+"""Whom our server is compared with, and what such a line is called."""
+
+SERVERS = ("ours", *RATIOS)
 """Who can be measured: our server, beanstalkd, and a third one that is asked for by its program."""
 
 
@@ -51,6 +54,10 @@ class Outcome:
     def against_theirs(self) -> float | None:
         """How many times beanstalkd's figure ours is."""
         return ratio(self.median("ours"), self.median("theirs"))
+
+    def against_third(self) -> float | None:
+        """How many times the third server's figure ours is."""
+        return ratio(self.median("ours"), self.median("against"))
 
     def judged(self) -> float | None:
         """The number that the row's bound is about."""
@@ -130,7 +137,7 @@ COLUMNS: tuple[Figure, ...] = ("rate", "p50_us", "p99_us", "p999_us", "cpu_us")
 
 
 def figures_table(outcomes: Iterable[Outcome]) -> list[tuple[str, ...]]:
-    """Everything that was measured of each server, a line each; then the ratio of ours and beanstalkd."""
+    """Everything that was measured of each server, a line each; then the ratios of ours and the others."""
     lines = []
     for outcome in outcomes:
         for what in ("scenario", "baseline"):
@@ -140,8 +147,11 @@ def figures_table(outcomes: Iterable[Outcome]) -> list[tuple[str, ...]]:
                     lines.append((name, who, *figure_cells(outcome, who, what)))
                 elif (who, what) in outcome.failures:
                     lines.append((name, who, *[NOTHING] * 7, outcome.failures[who, what]))
-            if ("ours", what) in outcome.samples and ("theirs", what) in outcome.samples:
-                lines.append((name, "ratio", *ratio_cells(outcome, what), "", ""))
+            lines.extend(
+                (name, said, *ratio_cells(outcome, who, what), "", "")
+                for who, said in RATIOS.items()
+                if ("ours", what) in outcome.samples and (who, what) in outcome.samples
+            )
     return lines
 
 
@@ -161,10 +171,10 @@ def figure_cells(outcome: Outcome, who: str, what: str) -> list[str]:
     return [*cells, number(peak / 2**20) if peak else NOTHING, f"{busy:.0%}" if busy else NOTHING, note]
 
 
-def ratio_cells(outcome: Outcome, what: str) -> list[str]:
-    """Ours over theirs, figure by figure, and of the peak memory."""
-    cells = [times(ratio(outcome.median("ours", what, f), outcome.median("theirs", what, f))) for f in COLUMNS]
-    peaks = [median(s.peak_bytes for s in outcome.samples[who, what]) for who in ("ours", "theirs")]
+def ratio_cells(outcome: Outcome, other: str, what: str) -> list[str]:
+    """Ours over another's, figure by figure, and of the peak memory."""
+    cells = [times(ratio(outcome.median("ours", what, f), outcome.median(other, what, f))) for f in COLUMNS]
+    peaks = [median(s.peak_bytes for s in outcome.samples[who, what]) for who in ("ours", other)]
     return [*cells, times(ratio(*peaks))]
 
 
@@ -194,6 +204,7 @@ def as_json(outcomes: Iterable[Outcome], machine: dict[str, str]) -> dict[str, A
                 "theirs": outcome.median("theirs"),
                 "against": outcome.median("against"),
                 "ratio": outcome.against_theirs(),
+                "against_ratio": outcome.against_third(),
                 "own_ratio": outcome.against_own("ours"),
                 "their_own_ratio": outcome.against_own("theirs"),
                 "met": outcome.verdict(),

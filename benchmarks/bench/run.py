@@ -56,7 +56,8 @@ class Options:
     """Our server's command line as a template (see `server`); empty: the server of this installation."""
     theirs: str = ""
     against: Path | None = None
-    """The program of another server that takes beanstalkd's options; None: there is no third."""
+    """The program of another server, which takes beanstalkd's options or is called `beanpole`, of another installation;
+    None: there is no third."""
     data_dir: Path | None = None
     """Where the servers' logs are written; None: the system's temporary directory."""
     json_file: Path | None = None
@@ -97,7 +98,9 @@ def contestants(options: Options, say: Callable[[str], None]) -> list[Contestant
     else:
         say(HOW_TO_INSTALL.format(program=theirs[0]))
     if options.against is not None:
-        found.append(Contestant("against", (str(options.against.absolute()), *THEIRS[1:]), ours=False))
+        ours = options.against.name.startswith(OURS[2])
+        arguments = OURS[3:] if ours else THEIRS[1:]
+        found.append(Contestant("against", (str(options.against.absolute()), *arguments), ours=ours))
     return found
 
 
@@ -163,7 +166,7 @@ def main(options: Options, say: Callable[[str], None] = say_on_stderr) -> int:
         return 2
     players = contestants(options, say)
     size = f"median of {options.rounds_wanted} rounds of {options.seconds_wanted:g} s"
-    facts = machine.describe([each.command for each in players if not each.ours])
+    facts = machine.describe([each.command for each in players if each.name != "ours"])
     if options.against is not None:
         facts["against"] = options.against.name
     facts |= {"each figure": size + (", smaller set-ups" * options.quick)}

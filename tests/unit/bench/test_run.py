@@ -84,6 +84,17 @@ def test_another_server_is_measured_in_the_same_run(tmp_path: Path) -> None:
     assert len(read["rows"][0]["samples"]["against scenario"]) == 2
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "ours"),
+    [("beanstalkd-new", server.THEIRS[1:], False), ("beanpole", server.OURS[3:], True)],
+)
+def test_another_server_is_started_by_what_its_program_takes(
+    tmp_path: Path, name: str, arguments: tuple[str, ...], ours: bool
+) -> None:
+    *_, player = run.contestants(run.Options(against=tmp_path / name), lambda _: None)
+    assert player == measure.Contestant("against", (str(tmp_path / name), *arguments), ours)
+
+
 LOGGED = ("-b", "{data}", "-F")
 
 
