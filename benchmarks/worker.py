@@ -18,9 +18,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from beanpole import Client, Task, Worker
 from benchmarks.bench import machine
@@ -130,17 +131,30 @@ def measure(
     return found
 
 
+def cells_of(rows: Iterable[dict[str, Any]]) -> list[list[str]]:
+    """Return the lines of the table that is printed."""
+    lines = []
+    for row in rows:
+        line = [row["name"]]
+        for ours, theirs in (("Beanpole", "beanstalkd"), ("Beanpole, log", "beanstalkd, log")):
+            pair = row.get(ours), row.get(theirs)
+            line += [*map(number, pair), times(ratio(*pair))]
+        lines.append(line)
+    return lines
+
+
 def main() -> None:
     """Print a line for each figure, the servers beside each other."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--jobs", type=int, default=30_000)
+    parser.add_argument("--servers", nargs="+", choices=[*SERVERS], default=[*SERVERS])
+    parser.add_argument("--jobs", type=int, default=20_000)
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--keep", action="store_true", help="keep the medians in benchmarks/results")
     options = parser.parse_args()
     facts = machine.describe([THEIRS])
-    servers = {name: each for name, each in SERVERS.items() if installed(each[0])}
+    servers = {name: each for name, each in SERVERS.items() if name in options.servers and installed(each[0])}
     rounds: dict[str, list[dict[str, float]]] = {name: [] for name in servers}
     for turn in range(options.rounds):
         for name, command in servers.items():
@@ -152,20 +166,13 @@ def main() -> None:
     }
     rows = [
         {"name": figure, **{name: measured[figure] for name, measured in medians.items()}}
-        for figure in medians["Beanpole"]
+        for figure in next(iter(medians.values()))
     ]
     facts |= {"each figure": f"median of {options.rounds} rounds of {options.jobs} jobs"}
     if options.keep:
         KEPT.write_text(json.dumps({"machine": facts, "rows": rows}, indent=1, ensure_ascii=False) + "\n")
-    lines = []
-    for row in rows:
-        line = [str(row["name"])]
-        for ours, theirs in (("Beanpole", "beanstalkd"), ("Beanpole, log", "beanstalkd, log")):
-            pair = [row.get(name) for name in (ours, theirs)]
-            line += [*map(number, pair), times(ratio(*pair))]
-        lines.append(line)
     table = as_markdown if options.markdown else as_text
-    sys.stdout.write(table(HEAD, lines) + "\n")
+    sys.stdout.write(table(HEAD, cells_of(rows)) + "\n")
 
 
 if __name__ == "__main__":
