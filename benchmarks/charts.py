@@ -147,7 +147,7 @@ def durable_chart(run: Result) -> Chart:
         groups.append(Group(label, tuple(Bar(kind, who, value, number(value)) for kind, who, value in rates)))
     return Chart(
         "Commands a second, on disk first",
-        ("synced before they are answered, 50 connections;", "each pair has its own scale, more is better"),
+        ("synced before they are answered, 50 connections;", "each group has its own scale, more is better"),
         tuple(groups),
     )
 
