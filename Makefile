@@ -16,7 +16,7 @@
 #   PART=console            only these tests: core, cluster, console or ids
 #   SEEDS_FROM=7            the seeds of `make test-all`, instead of fresh ones, which it prints
 #   MUTANTS_FLAGS='--help'  the arguments of `make mutants`
-#   BENCH_FLAGS='--help'    the arguments of `make bench`
+#   BENCH_FLAGS='--help'    the arguments of `make bench`, or of `make reproduce`
 #   SOAK_S=600              how long each `make soak-...` and `make test-api` take, in seconds
 #   SOAK_FLAGS='--seed 7'   run the seed of a soak again that failed
 #   SOAK_WITH=patroni       let Patroni and etcd promote standbys there, instead of the soak itself
@@ -73,7 +73,7 @@ endif
 # What is installed while the modules are compiled: pip keeps one core busy, and waits for the network.
 serve: ALONG := $(if $(strip $(HTTP_FLAGS)),$(VENV)/.done-console)
 cluster: ALONG := $(VENV)/.done-cluster
-test test-all test-ids test-fast mutants test-browser test-api pictures soak-kills soak-model soak-power soak-cluster lint bench bench-cluster bench-ids man sbom: ALONG := $(VENV)/.done-dev
+test test-all test-ids test-fast mutants test-browser test-api pictures soak-kills soak-model soak-power soak-cluster lint bench reproduce bench-cluster bench-ids man sbom: ALONG := $(VENV)/.done-dev
 SAY ?= echo
 
 # pip leaves bytecode to the first import, which has to write it then: else each start of a program compiles again.
@@ -88,7 +88,7 @@ REQUIREMENTS := $(VENV)/bin/python -c 'import sys, tomllib; \
            **project["project"]["optional-dependencies"]}; \
   print(*(line.replace(" ", "") for name in sys.argv[2:] for line in lists[name]))'
 
-.PHONY: help wheels serve serve-ids cluster build test test-all test-ids test-fast mutants test-browser test-api pictures soak-kills soak-model soak-power soak-cluster lint format bench bench-cluster bench-ids docs man release-check sbom deb test-packages peers clean FORCE
+.PHONY: help wheels serve serve-ids cluster build test test-all test-ids test-fast mutants test-browser test-api pictures soak-kills soak-model soak-power soak-cluster lint format bench reproduce bench-cluster bench-ids docs man release-check sbom deb test-packages peers clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## list the verbs
@@ -175,6 +175,9 @@ format: $(VENV)/.done-dev ## format the sources and repair what ruff can repair
 
 bench: $(TESTABLE) ## measure against beanstalkd on this machine
 	@exec $(BIN)/python -m benchmarks.bench $(BENCH_FLAGS)
+
+reproduce: $(TESTABLE) ## measure what we publish, and print ours beside yours (docs/reproduce.md)
+	@exec $(BIN)/python -m benchmarks.reproduce $(BENCH_FLAGS)
 
 bench-cluster: $(TESTABLE) ## measure what a cluster does, with PostgreSQL servers of its own; takes a quarter of an hour
 	@exec $(BIN)/python -m benchmarks.cluster $(BENCH_FLAGS)

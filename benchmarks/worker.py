@@ -78,6 +78,7 @@ def cpu_s(pid: int) -> float:
 @contextmanager
 def working(server: Server, client: "Client[bytes]", processes: int) -> Iterator[subprocess.Popen[bytes]]:
     """Run a worker that waits for jobs, with its own ten at a time in each process."""
+    assert not isinstance(server.address, str)
     host, port = server.address
     command = [sys.executable, "-m", "beanpole", "worker", f"{__spec__.name}:worker", "--url", f"{host}:{port}"]
     with tempfile.TemporaryFile() as log:

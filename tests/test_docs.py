@@ -20,7 +20,7 @@ from beanpole import testing
 from beanpole.cli.main import cli
 from beanpole.client.job import KINDS as JOB_FIELDS
 from beanpole.protocol import commands, extensions
-from benchmarks import charts
+from benchmarks import charts, reproduce
 from benchmarks.bench.rows import ROWS
 from benchmarks.bench.tables import TABLES
 from tests.cli_reference import commands as cli_commands
@@ -245,6 +245,11 @@ def test_the_charts_and_tables_show_the_results_that_are_kept() -> None:
     assert page("performance.md") == charts.page(page("performance.md")), repair
     for path, svg in charts.pictures().items():
         assert (ROOT / path).read_text() == svg, f"{path}: {repair}"
+
+
+def test_the_page_to_reproduce_them_names_every_figure() -> None:
+    repair = "run python -m benchmarks.reproduce --write"
+    assert page("reproduce.md") == reproduce.page(page("reproduce.md")), repair
 
 
 def test_the_pictures_are_described_by_their_figures() -> None:

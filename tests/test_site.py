@@ -44,6 +44,7 @@ FIRST = {
     "comparison/#websockets": "websocket, webhook, serverless, push",
     "comparison/#celery": "kombu, celery broker",
     "comparison/#windows": "windows, windows server, macos",
+    "reproduce/": "benchmark",
     "comparison/": "kafka, sqs, temporal, bullmq, sidekiq, feature",
 }
 """What stands first for the words that people search for. What Beanpole has not leads to when not to take it."""
