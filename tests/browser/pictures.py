@@ -83,7 +83,7 @@ PICTURES = (
     Picture("jobs", "/jobs?tube=newsletter", height=640),
     Picture("search", "/jobs?tube=newsletter&text=customer1", height=640),
     Picture("job", "/jobs/{dead}"),
-    Picture("failures", "/failures"),
+    Picture("failures", "/failures", height=720),
     Picture("busy", "/busy"),
     Picture("sessions", "/sessions?server=shop", height=900, does=unfold),
     Picture("rules", "/rules"),
