@@ -85,7 +85,7 @@ PICTURES = (
     Picture("job", "/jobs/{dead}"),
     Picture("failures", "/failures", height=720),
     Picture("busy", "/busy"),
-    Picture("sessions", "/sessions?server=shop", height=900, does=unfold),
+    Picture("sessions", "/sessions?server=shop&text=web", height=720, does=unfold),
     Picture("rules", "/rules"),
     Picture("schedules", "/schedules?server=shop", height=640),
     Picture("schedule", "/schedules/daily-sales?server=shop"),
