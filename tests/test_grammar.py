@@ -44,7 +44,8 @@ def test_the_decoder_reads_what_the_grammar_says(verb: str) -> None:
     said = {"size": b"%d" % len(BODY), "body": BODY + b"\r\n"}
     for _ in range(SENTENCES):
         count = b"%d" % chance.randint(1, 1000)
-        line = GRAMMAR.sentence(verb, chance, said | {"count": count, "number": b"%d" % chance.randrange(1 << 31)})
+        number, wait = b"%d" % chance.randrange(1 << 31), b"%d" % chance.randint(0, 600)
+        line = GRAMMAR.sentence(verb, chance, said | {"count": count, "number": number, "wait": wait})
         words = line.partition(b"\r\n")[0].split(b" ")[1:]
         names = [word.partition(b"=")[0] for word in words if b"=" in word]
         decoder = Decoder(len(BODY))

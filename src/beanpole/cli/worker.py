@@ -195,8 +195,8 @@ def load(target: str) -> "Worker":
     """
     name, _, attribute = target.partition(":")
     if not name or not attribute or name.endswith(".py"):
-        module = name.removesuffix(".py").removeprefix("./").replace("/", ".") or "tasks"
-        raise click.UsageError(f"MODULE:WORKER is meant, as {module}:{attribute or 'worker'}, not {target!r}")
+        meant = name.removesuffix(".py").removeprefix("./").replace("/", ".") or "tasks"
+        raise click.UsageError(f"MODULE:WORKER is meant, as {meant}:{attribute or 'worker'}, not {target!r}")
     if os.getcwd() not in sys.path:  # noqa: PTH109 - a string, as sys.path has them
         sys.path.insert(0, os.getcwd())  # noqa: PTH109 - see above
     try:

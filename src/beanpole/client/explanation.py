@@ -129,6 +129,11 @@ def reserved(facts: Facts) -> str:
     return f"by {who(facts)}, last heard of {facts['silent']} s ago; {left}"
 
 
+def lost(facts: Facts) -> str:
+    gone = f"session {facts['session']}, which holds it, has had no connection for {facts['silent']} s"
+    return f"{gone} and may come back for {facts['left']} s"
+
+
 def expires(facts: Facts) -> str:
     what = "dead" if facts["dead"] else "deleted"
     if "left" in facts:
@@ -184,6 +189,7 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "busy": lambda facts: f"of {number_of(facts['watching'], 'session', 'sessions')} that watch the tube none waits",
     "elsewhere": lambda facts: f"{number_of(facts['waiting'], 'session waits', 'sessions wait')}, but for other tubes",
     "reserved": reserved,
+    "lost": lost,
     "timeouts": lambda facts: f"its time to run has ended {number_of(facts['count'], 'time', 'times')} before",
     "buried": lambda facts: jobs(facts) if "ids" in facts else "until it is kicked, moved or reserved by its id",
     "key": lambda facts: f"job {facts['job']} has its key; kick passes over it",

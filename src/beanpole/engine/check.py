@@ -225,9 +225,15 @@ def check_sessions(engine: Engine) -> None:
     ]
     for each in engine.jobs.jobs():
         job: Job = each
-        is_held = job.holder is None or job.holder.used is not None or job.holder in leaving
+        holder = job.holder
+        is_held = holder is None or holder.used is not None or holder.lost or holder in leaving
         assert is_held, f"job {job.id} is held by a session that is closed"
-    clients = [session for session in sessions if not session.own]
+    lost = [session for session in sessions if session.lost]
+    assert len(lost) == engine.lost_count, f"{len(lost)} sessions may return, but {engine.lost_count} are counted"
+    for token, session in ({} if engine.kept is None else engine.kept).items():
+        assert session.keep.token == token, f"session {session.number} is found by a token that it has not"
+        assert session in sessions, f"session {session.number} is gone, but found by its token"
+    clients = [session for session in sessions if not session.own and not session.lost]
     found = [len(clients), sum(each.producer for each in clients), sum(each.worker for each in clients)]
     found.append(sum(each.waiting for each in clients))
     counted = [engine.session_count, engine.producer_count, engine.worker_count, engine.waiting_count]
@@ -237,7 +243,8 @@ def check_sessions(engine: Engine) -> None:
 def check_session(engine: Engine, session: Session) -> None:
     """Assert what concerns one session."""
     name = f"session {session.number}"
-    assert session.used is not None, f"{name} is closed but still in use"
+    assert (session.used is None) == bool(session.lost), f"{name} is closed but still in use"
+    assert not session.lost or not session.waiting, f"{name} waits without a connection"
     session.reserved.check()
     for index, each in enumerate(session.watches):
         watch: Watch = each
@@ -249,7 +256,7 @@ def check_session(engine: Engine, session: Session) -> None:
     if session.heads is not None:
         check_heads(session)
     if session.reserved.count:
-        due_ns = session.reserved.entries[0].key
+        due_ns = session.next_due_ns()
         check_timer(engine, session, due_ns - DEADLINE_MARGIN_NS if session.waiting else due_ns)
     if session.waiting and session.wait_until_ns >= 0:
         check_timer(engine, session, session.wait_until_ns)

@@ -30,10 +30,19 @@ from cython.cimports.beanpole.engine.policies.attempts import (
 )
 from cython.cimports.beanpole.engine.policies.expiry import follow_expiry
 from cython.cimports.beanpole.engine.policies.firing import fire_due
+from cython.cimports.beanpole.engine.policies.keeping import (
+    end_lost,
+    forget_token,
+    give_up,
+    lose,
+    may_be_lost,
+    stop_waiting_for,
+    wait_again,
+)
 from cython.cimports.beanpole.engine.policies.throttle import and_opened, attach, keep_bucket, open_if_free
 from cython.cimports.beanpole.engine.policies.uniqueness import forget_key, keep_key, settle
 from cython.cimports.beanpole.engine.state.heap import Timed
-from cython.cimports.beanpole.engine.state.job import Flag, Job, State
+from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of
 from cython.cimports.beanpole.engine.state.queue import Outcome, Queue
 from cython.cimports.beanpole.engine.state.session import Session
 from cython.cimports.beanpole.engine.state.tube import Tube, Watch
@@ -45,6 +54,7 @@ from beanpole.engine import limits
 MOVES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.MOVES_PER_TURN)
 JOBS_PER_TICK = cython.declare(cython.Py_ssize_t, limits.JOBS_PER_TICK)
 LEAST_PER_TICK = cython.declare(cython.Py_ssize_t, limits.LEAST_PER_TICK)
+KEPT_JOBS_MAX = cython.declare(cython.Py_ssize_t, limits.KEPT_JOBS_MAX)
 FAILED_BYTES_PER_JOB = cython.declare(int64_t, limits.FAILED_BYTES_PER_JOB)
 
 
@@ -53,8 +63,9 @@ class Leave(LongCommand):
     """The end of a session: the jobs that it holds come back, and it watches its tubes no more, a piece in each turn.
 
     Jobs come back in the order in which their times to run would have ended, and after each piece those who wait get
-    the best of what is ready. Until its turn has come, a job is held by the session that is closed: its time to run
-    does not end any more, and nobody else can take, touch or delete it.
+    the best of what is ready. Of one that may return, only those do that are too many to keep. Until its turn has come,
+    a job is held by the session that is closed: its time to run does not end any more, and nobody else can take, touch
+    or delete it.
 
     All sessions that end in a turn share what may be moved in it (``Engine.moves_left``), so that many that hold few
     jobs take no longer than one that holds many.
@@ -63,22 +74,18 @@ class Leave(LongCommand):
     def go_on_alone(self, queue):
         """Let the next jobs come back, and when all have, drop the next tubes that the session watches."""
         session: Session = self.session
+        kept_max: cython.Py_ssize_t = KEPT_JOBS_MAX if session.lost else 0
         changed: list = []
-        while session.reserved.count and queue.moves_left > 0:
+        while session.reserved.count > kept_max and queue.moves_left > 0:
             job: Job = cython.cast(Job, session.reserved.entries[0].item)
-            job.tube.total_lost_count += 1
-            queue.moves_left -= 1
-            if job.tube.rules is None and job.tag_bytes == 0:
-                queue.make_ready(job)
-            else:
-                written: int64_t = come_back(queue, queue.now_ns, job, End.LOST, 0, False)
-                queue.moves_left -= 1 + written // FAILED_BYTES_PER_JOB
+            written: int64_t = give_up(queue, queue.now_ns, job)
+            queue.moves_left -= 1 + (written > 0) + written // FAILED_BYTES_PER_JOB
             changed.append(job.tube)
         while session.watches and queue.moves_left > 0:
             queue.drop_watch(session, cython.cast(Watch, session.watches[0], typecheck=True))
             queue.moves_left -= 1
         offer_all(queue, queue.now_ns, and_opened(queue, changed))
-        return session.reserved.count != 0 or len(session.watches) != 0
+        return session.reserved.count > kept_max or len(session.watches) != 0
 
 
 @cython.cclass
@@ -102,15 +109,21 @@ class Engine(Queue):
         self.count_use(session, 1)
         return session
 
-    def close_session(self, now_ns: int64_t, session: Session) -> None:
+    def close_session(self, now_ns: int64_t, session: Session, by_server: cython.bint = False) -> None:
         """Forget a session; the jobs that it holds become ready. Closing it again does nothing.
 
-        If there are many, the ticks that follow go on with them.
+        If there are many, the ticks that follow go on with them. One that has a token may return if its end came
+        `by_server`: until then its jobs wait for it.
         """
         if session.used is None:
             return
         self.now_ns = now_ns
         self.stop_waiting(session)
+        is_lost: cython.bint = may_be_lost(self, session, by_server)
+        if is_lost:
+            lose(self, now_ns, session)
+        else:
+            forget_token(self, session)
         leave: Leave = Leave()
         leave.session = session
         leave_to_ticks(self, leave)
@@ -120,9 +133,10 @@ class Engine(Queue):
         self.count_use(session, -1)
         session.used = None
         self.drop_if_unused(tube)
-        if session.heap_index >= 0:
-            self.timers.remove(session)
-        self.sessions.remove(session)
+        if not is_lost:
+            if session.heap_index >= 0:
+                self.timers.remove(session)
+            self.sessions.remove(session)
         if not session.own:
             self.session_count -= 1
             self.producer_count -= session.producer
@@ -139,6 +153,14 @@ class Engine(Queue):
     def give_back(self) -> None:
         """Take back the attempts that are under way: the server stops or hands over, and nothing is wrong with them."""
         take_back(self)
+
+    def stop_taking_clients(self) -> None:
+        """Let no session's time to return run out from here on, nor the times to run of its jobs: none can."""
+        stop_waiting_for(self)
+
+    def take_clients(self, now_ns: int64_t) -> None:
+        """Let the times begin anew in which sessions that lost their connections may return."""
+        wait_again(self, now_ns)
 
     def take_woken(self) -> list[Session]:
         """Return the sessions that got a reply without a command since the last call, in order."""
@@ -235,6 +257,8 @@ class Engine(Queue):
             due_ns: int64_t = timed.next_due_ns()
             if due_ns >= 0:
                 self.arm(timed, due_ns)
+            elif isinstance(timed, Session) and cython.cast(Session, timed, typecheck=True).lost:
+                end_lost(self, cython.cast(Session, timed, typecheck=True))
             if timed.waiting:
                 waiting.append(timed)
         offer_all(self, now_ns, and_opened(self, changed))
@@ -256,7 +280,9 @@ class Engine(Queue):
             if job is None:
                 return 0
             changed.append(job.tube)
-            if job.state == State.RESERVED:
+            if job.state == State.RESERVED and deadline_of(job) > now_ns:  # its holder may not return any more
+                changed += [job.tube] * (give_up(self, now_ns, job) // FAILED_BYTES_PER_JOB)
+            elif job.state == State.RESERVED:
                 self.end_time_to_run(now_ns, job, changed)
             elif job.tag_bytes or job.flags:
                 written: int64_t = come_due(self, now_ns, job)

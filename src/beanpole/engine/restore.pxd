@@ -14,6 +14,7 @@ cdef class Restore:
     cdef dict pauses                     # name -> (seconds, until, segment), of tubes that are not there
     cdef dict superseded                 # ids of the jobs that were held when another one took their key -> None
     cdef dict under_way                  # ids of the jobs of which an attempt was under way -> None
+    cdef dict kept                       # ids of the jobs that wait for who has a token -> (its hash, seconds)
     cdef readonly list unconfirmed                # ids of jobs and names of tubes that wait longer than from clock_ns on
     cdef Job put(self, JobNumbers *numbers, bytes name, const char *body, Py_ssize_t body_bytes, const char *tags,
                  Py_ssize_t tag_bytes, uint32_t segment)
@@ -21,6 +22,8 @@ cdef class Restore:
     cdef bint delete(self, uint64_t id) except -1
     cdef int count_reserve(self, uint64_t id, uint32_t reserve_count) except -1
     cdef int count_attempt(self, uint64_t id, uint32_t attempt, uint32_t reserve_count) except -1
+    cpdef int wait_for(self, uint64_t id, uint32_t reserve_count, uint32_t seconds, bytes token) except -1
+    cdef int hold(self, Job job, bytes token, uint32_t seconds) except -1
     cdef int tube(self, bytes name, uint32_t pause_s, int64_t until_ns, bytes tags, uint64_t segment) except -1
     cdef int set_tube(self, Tube tube, uint32_t pause_s, int64_t until_ns, bytes tags, uint64_t segment) except -1
     cpdef int rules(self, int64_t set_at_ns, bytes text, uint64_t segment) except -1

@@ -18,10 +18,12 @@ import cython
 from cython.cimports.beanpole.engine.commands.tubes import attach_all
 from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.policies.attempts import defer, has_count, is_under_way
-from cython.cimports.beanpole.engine.policies.throttle import replace_rules
+from cython.cimports.beanpole.engine.policies.keeping import keep, lose
+from cython.cimports.beanpole.engine.policies.throttle import close_if_taken, replace_rules
 from cython.cimports.beanpole.engine.policies.uniqueness import forget_key
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of, new_job, set_tags
 from cython.cimports.beanpole.engine.state.schedule import Schedule, ScheduleTable
+from cython.cimports.beanpole.engine.state.session import Session
 from cython.cimports.beanpole.engine.state.tags import put_attempt, read_flags
 from cython.cimports.beanpole.engine.state.tube import RuleSet, Tube
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
@@ -48,6 +50,7 @@ class Restore:
         self.pauses = {}
         self.superseded = {}
         self.under_way = {}
+        self.kept = {}
         self.unconfirmed = []
 
     def put(self, numbers, name, body, body_bytes, tags, tag_bytes, segment):
@@ -107,6 +110,7 @@ class Restore:
     def count_reserve(self, id, reserve_count):
         """Note how often a job was reserved. Nobody has it: whoever had it is no client of this engine."""
         job: Job = self.engine.jobs.find(id)
+        self.kept.pop(id, None)
         if job is not None:
             job.reserve_count = reserve_count
         return 0
@@ -120,6 +124,15 @@ class Restore:
         if has_count(job):
             put_attempt(job, attempt, True)
             self.under_way[id] = None
+        return 0
+
+    def wait_for(self, id, reserve_count, seconds, token):
+        """Note for how long a job waits for who has a token, by its hash; an empty one: for nobody any more."""
+        self.kept.pop(id, None)
+        job: Job = self.engine.jobs.find(id)
+        if job is not None and token:
+            job.reserve_count = reserve_count
+            self.kept[id] = (token, seconds)
         return 0
 
     def tube(self, name, pause_s, until_ns, tags, segment):
@@ -210,6 +223,8 @@ class Restore:
             self.under_way[job.id] = None
         elif self.under_way:
             self.under_way.pop(job.id, None)
+        if self.kept:
+            self.kept.pop(job.id, None)
         if numbers.state == State.DELAYED:
             engine.enter(job, State.DELAYED, numbers.deadline_at_ns)
             if numbers.deadline_at_ns > self.clock_ns + most_ns(job.delay_s):
@@ -229,6 +244,8 @@ class Restore:
         self.engine.leave(job)
         if self.under_way:
             self.under_way.pop(job.id, None)
+        if self.kept:
+            self.kept.pop(job.id, None)
         if job.flags:
             forget_key(self.engine, job)
             self.superseded.pop(job.id, None)
@@ -280,6 +297,25 @@ class Restore:
             self.engine.arm(tube, tube.paused_until_ns)
         return 0
 
+    def hold(self, job, token, seconds):
+        """Let a job be held by a session that may return as soon as clients are taken."""
+        engine: Engine = self.engine
+        session: Session = None if engine.kept is None else engine.kept.get(token)
+        if session is None:
+            session = Session(engine.sessions_opened_count, None)
+            engine.sessions_opened_count += 1
+            engine.sessions.add(session)
+            session.opened_at_ns = session.heard_at_ns = engine.started_at_ns
+            keep(engine, session, token, seconds, False)
+            lose(engine, engine.started_at_ns, session)
+        engine.leave(job)
+        job.holder = session
+        due_ns: int64_t = engine.started_at_ns + max(job.ttr_s, session.keep.seconds) * SECOND_NS
+        engine.enter_at(job, State.RESERVED, due_ns, engine.started_at_ns)
+        if job.tube.rules is not None:
+            close_if_taken(job.tube)
+        return engine.arm(session, session.next_due_ns())
+
     def finish(self, now_ns: int64_t) -> set:
         """Let the engine begin to serve at a moment of the log's clock.
 
@@ -292,8 +328,10 @@ class Restore:
             self.engine.unsettled = list(self.superseded)
         for id in self.under_way:
             job: Job = self.engine.jobs.find(id)
-            if job.state != State.BURIED:
+            if job.state != State.BURIED and id not in self.kept:
                 defer(self.engine, now_ns, job)  # whoever had it is gone: the first tick lets the attempt fail
+        for id, (token, seconds) in self.kept.items():
+            self.hold(self.engine.jobs.find(id), token, seconds)
         table: ScheduleTable = self.engine.schedules
         if table is not None and table.names:
             table.computed = b""  # new zone data may say other times than those that lie ahead

@@ -38,6 +38,8 @@ cdef class Encoder(Records):
     cdef int finish_job(self, unsigned char *at, Py_ssize_t size, Job job) except -1
     cdef unsigned char *job(self, unsigned char *at, Job job) noexcept
     cdef void whole(self, unsigned char *at, Job job) noexcept
+    cdef int keep_on(self, Job job) except -1
+    cdef int let_loose(self) except -1
     cdef int schedule(self, Schedule schedule, bytes text) except -1
     cdef int pause(self, bytes name, uint32_t pause_s, int64_t until_ns, bytes tags) except -1
     cpdef int begin_segment(self, Py_ssize_t size) except -1

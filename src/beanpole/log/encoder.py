@@ -26,6 +26,7 @@ from cython.cimports.beanpole.log.format import (
     END_RECORD,
     FIRED_FIXED,
     FRAME,
+    KEPT_FIXED,
     RESERVED_RECORD,
     SCHEDULE_FIXED,
     SEGMENT_HEADER,
@@ -94,7 +95,8 @@ class Encoder(Records):
         at: cython.p_uchar = self.begin_alive(size)
         at[FRAME] = Kind.WHOLE
         self.whole(at + FRAME + 1, job)
-        return self.finish_job(at, size, job)
+        self.finish_job(at, size, job)
+        return self.keep_on(job)
 
     def finish_job(self, at, size, job):
         """Close a record of `size` bytes in which a job is whole, and book the job."""
@@ -109,7 +111,8 @@ class Encoder(Records):
         at[FRAME] = Kind.CHANGED
         self.job(at + FRAME + 1, job)
         memcpy(at + CHANGED_RECORD, job.body + job.body_bytes + 2, job.tag_bytes)
-        return self.finish(at, size)
+        self.finish(at, size)
+        return self.keep_on(job)
 
     def job_deleted(self, job):
         at: cython.p_uchar = self.begin(DELETED_RECORD)
@@ -138,6 +141,29 @@ class Encoder(Records):
         put_u32(at + FRAME + 9, attempt_of(job, cython.address(under_way)))
         put_u32(at + FRAME + 13, job.reserve_count)
         self.finish(at, ATTEMPT_RECORD)
+        return self.let_loose()
+
+    def job_kept(self, job, kept):
+        """Write for whom a job waits, or that it waits for nobody; not where deletes need the room."""
+        token: bytes = job.holder.keep.token if kept else b""
+        size: cython.Py_ssize_t = KEPT_FIXED + len(token)
+        if not self.accounts.room_for_note(self.left(), size):
+            return 0
+        at: cython.p_uchar = self.begin(size)
+        at[FRAME] = Kind.KEPT
+        put_u64(at + FRAME + 1, job.id)
+        put_u32(at + FRAME + 9, job.reserve_count)
+        put_u16(at + FRAME + 13, job.holder.keep.seconds if kept else 0)
+        memcpy(at + KEPT_FIXED, cython.cast(cython.p_const_char, token), len(token))
+        self.finish(at, size)
+        return self.let_loose()
+
+    def keep_on(self, job):
+        """Write again for whom a job waits of which something else was written while it is held."""
+        return self.job_kept(job, True) if job.state == State.RESERVED and job.holder.keep is not None else 0
+
+    def let_loose(self):
+        """Let no reply wait for the record that was written last."""
         if not self.wants_reservations:  # a cluster's reply waits for any row
             self.index -= 1
             self.loose = True

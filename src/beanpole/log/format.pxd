@@ -21,6 +21,7 @@ cpdef enum Kind:
     NEXT = 130                           # behind END: the next segment has begun
     RESERVED = 131                       # somebody has a job until a moment; in a cluster's log only
     ATTEMPT = 132                        # somebody has begun with a job whose attempts count
+    KEPT = 133                           # a job that somebody has waits for who has its token, or for nobody any more
 
 cdef enum:
     VERSION_2_HEADER = 56
@@ -43,6 +44,7 @@ cpdef enum:
     NEXT_RECORD = 17
     RESERVED_RECORD = 29                 # FRAME, kind, id, until, how often it was reserved
     ATTEMPT_RECORD = 25                  # FRAME, kind, id, which attempt it is, how often it was reserved
+    KEPT_FIXED = 23                      # FRAME, kind, id, how often it was reserved, seconds; a token's hash follows, or nothing
     RULES_FIXED = 17                     # FRAME, kind, when they were set; the pattern follows, LF and the rules
     STATE_BYTES = 57                     # a schedule's state
     SCHEDULE_FIXED = 76                  # FRAME, kind, state, when it was set, level, length of the name; name and document

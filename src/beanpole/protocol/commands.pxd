@@ -70,6 +70,7 @@ cpdef enum Verb:
     DROP_SCHEDULE
     PAUSE_SCHEDULE
     FIRE_SCHEDULE
+    KEEP_SESSION
     VERB_COUNT
 
 cdef enum Shape:

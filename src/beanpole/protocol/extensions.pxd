@@ -40,6 +40,9 @@ cpdef enum Kind:
     AFTER_SCHEDULE
     SWITCH                               # on or off
     AT                                   # seconds since 1970
+    KEEP                                 # whole seconds, up to KEEP_S_MAX
+    TOKEN                                # 32 hex digits
+    ENDS                                 # all: which ends of a connection
     KIND_COUNT
 
 cpdef enum Field:
@@ -65,7 +68,7 @@ cdef struct Arguments:
     Py_ssize_t to_bytes
     const char *after_at                 # AFTER_TUBE AFTER_PATTERN AFTER_SCHEDULE
     Py_ssize_t after_bytes
-    const char *key_at                   # KEY NAME
+    const char *key_at                   # KEY NAME TOKEN
     Py_ssize_t key_bytes
     int64_t timeout_ns
     int64_t delay_ns                     # DELAY SECONDS
@@ -74,7 +77,7 @@ cdef struct Arguments:
     int64_t at_ns                        # AT: since 1970
     uint32_t pri
     uint32_t ttr_s                       # 1 or more
-    uint32_t count                       # COUNT LIMIT BOUND
+    uint32_t count                       # COUNT LIMIT BOUND KEEP
     uint32_t bodies
     uint8_t fields                       # FIELDS: a bit for each Field
     uint8_t states                       # a bit for each State: STATE RESTING_STATE RESTING_STATES

@@ -52,6 +52,9 @@ KIND_NAMES = {
     Kind.AFTER_SCHEDULE: b"after",
     Kind.SWITCH: b"switch",
     Kind.AT: b"at",
+    Kind.KEEP: b"seconds",
+    Kind.TOKEN: b"token",
+    Kind.ENDS: b"ends",
 }
 """What clients call each kind of argument."""
 
@@ -90,6 +93,7 @@ EXTENSIONS = (
     (b"stats-failures", (), (Kind.TUBE, Kind.LIMIT)),
     (b"list-sessions", (), (Kind.AFTER, Kind.LIMIT)),
     (b"name-session", (Kind.NAME,), ()),
+    (b"keep-session", (Kind.KEEP, Kind.TOKEN), (Kind.ENDS,)),
     (b"explain", (Kind.ID,), ()),
     (b"explain-tube", (Kind.TUBE,), ()),
     (b"set-rules", (Kind.PATTERN, Kind.RULES_BYTES), ()),
@@ -176,6 +180,8 @@ def named(args):
         Kind.AFTER: args.after,
         Kind.SWITCH: "on" if args.on else "off",
         Kind.AT: args.at_ns,
+        Kind.KEEP: args.count,
+        Kind.ENDS: "all",
     }
     if given & bit(Kind.IDS):
         values[Kind.IDS] = args.ids_at[: args.ids_bytes]
@@ -186,6 +192,6 @@ def named(args):
     if given & (bit(Kind.AFTER_TUBE) | bit(Kind.AFTER_PATTERN) | bit(Kind.AFTER_SCHEDULE)):
         after: bytes = args.after_at[: args.after_bytes]
         values[Kind.AFTER_TUBE] = values[Kind.AFTER_PATTERN] = values[Kind.AFTER_SCHEDULE] = after
-    if given & (bit(Kind.KEY) | bit(Kind.NAME)):
-        values[Kind.KEY] = values[Kind.NAME] = args.key_at[: args.key_bytes]
+    if given & (bit(Kind.KEY) | bit(Kind.NAME) | bit(Kind.TOKEN)):
+        values[Kind.KEY] = values[Kind.NAME] = values[Kind.TOKEN] = args.key_at[: args.key_bytes]
     return {KIND_NAMES[kind].decode(): values[kind] for kind in KIND_NAMES if kind in values and given & bit(kind)}

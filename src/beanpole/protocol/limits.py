@@ -32,3 +32,6 @@ OUTPUT_BYTES_KEPT = 16_384
 
 INPUT_BYTES_KEPT = 4_096
 """Capacity of an input buffer that a connection keeps when it is empty; a larger one is given back."""
+
+KEEP_S_MAX = 600  # seconds for which a session that lost its connection may keep its jobs
+TOKEN_BYTES = 32  # of a session's token: 128 bits in hex digits

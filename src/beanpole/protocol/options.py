@@ -19,6 +19,8 @@ from beanpole.protocol.extensions import EXTENSIONS, FIELD_NAMES, KIND_NAMES, fo
 
 KEY_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.KEY_BYTES_MAX)
 SESSION_NAME_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.SESSION_NAME_BYTES_MAX)
+KEEP_S_MAX = cython.declare(uint32_t, protocol_limits.KEEP_S_MAX)
+TOKEN_BYTES = cython.declare(cython.Py_ssize_t, protocol_limits.TOKEN_BYTES)
 FRAMES_MAX = cython.declare(uint32_t, protocol_limits.FRAMES_MAX)
 RESERVE_TIMEOUT_S_MAX = cython.declare(uint64_t, limits.RESERVE_TIMEOUT_S_MAX)
 SECOND_NS = cython.declare(uint64_t, 1_000_000_000)
@@ -197,6 +199,8 @@ def read_value(
         if read_u32(at, end, cython.address(args.count)) != end:
             return False
         return kind == Kind.BOUND or 0 < args.count <= FRAMES_MAX
+    if kind == Kind.KEEP:
+        return read_u32(at, end, cython.address(args.count)) == end and args.count <= KEEP_S_MAX
     if kind == Kind.DELAY or kind == Kind.SECONDS:
         return read_seconds(at, end, cython.address(args.delay_ns)) == end
     if kind == Kind.AT:
@@ -244,6 +248,12 @@ def read_text(
     if kind == Kind.UNTIL:
         args.until_reserve = is_word(b"reserve", at, end)
         return args.until_reserve or is_word(b"delete", at, end)
+    if kind == Kind.TOKEN:
+        args.key_at = at
+        args.key_bytes = end - at
+        return is_token(at, end)
+    if kind == Kind.ENDS:
+        return is_word(b"all", at, end)
     if kind == Kind.DEAD:
         return is_word(b"now", at, end)
     if kind == Kind.SWITCH:
@@ -275,6 +285,17 @@ def is_key(at: cython.p_const_char, end: cython.p_const_char) -> cython.bint:
     if end - at > KEY_BYTES_MAX:
         return False
     while at < end and cython.cast(cython.uchar, at[0]) > 32 and at[0] != 127:
+        at += 1
+    return at == end
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def is_token(at: cython.p_const_char, end: cython.p_const_char) -> cython.bint:
+    """Whether the bytes are a session's token: hex digits, small letters."""
+    if end - at != TOKEN_BYTES:
+        return False
+    while at < end and (48 <= at[0] <= 57 or 97 <= at[0] <= 102):
         at += 1
     return at == end
 

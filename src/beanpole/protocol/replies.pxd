@@ -48,6 +48,8 @@ cpdef enum Word:
     SCHEDULED
     SCHEDULE
     BAD_SCHEDULE
+    KEPT
+    NOT_KEPT
 
 cdef enum Form:
     # What follows the word.

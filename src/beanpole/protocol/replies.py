@@ -54,6 +54,8 @@ WORDS = (
     (b"SCHEDULED", Word.SCHEDULED, Form.NAME),
     (b"SCHEDULE", Word.SCHEDULE, Form.NAMED_FRAME),
     (b"BAD_SCHEDULE", Word.BAD_SCHEDULE, Form.NUMBER_TEXT),
+    (b"KEPT", Word.KEPT, Form.NUMBERS_OR_BARE),
+    (b"NOT_KEPT", Word.NOT_KEPT, Form.BARE),
 )
 """Every word that a server says, the frequent ones first, and the form of what follows it.
 

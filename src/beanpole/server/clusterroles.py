@@ -235,6 +235,7 @@ class Roles:
 
     def accept(self) -> None:
         assert self.clients is not None
+        self.clients.take_clients()
         for fd, each in zip(self.listen(), self.listeners, strict=True):
             self.clients.listen(fd, each.family == socket.AF_UNIX)
 

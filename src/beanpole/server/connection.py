@@ -232,7 +232,7 @@ class Connection:
         """Close the session: what it holds becomes ready. Closing again does nothing."""
         if not self.closed:
             self.closed = True
-            self.engine.close_session(now_ns, self.session)
+            self.engine.close_session(now_ns, self.session, self.transport.cut)
 
     def take_output(self, durable_index: uint64_t = 2**63) -> bytes:
         """Return the output that may be sent, as if it had been."""

@@ -70,6 +70,7 @@ class Socket(Transport):
             self.readable = True
         elif last_error != EAGAIN:
             self.gone = True
+            self.cut = self.passed_on
         return 0
 
     def check_hello(self):
@@ -236,6 +237,7 @@ class EpollTransport(EventQueue):
             # A client that has reset its connection reads no reply: what it sent last still runs, as it does when a
             # producer closes without reading, but not what is left after that.
             socket.gone = True
+            socket.cut = socket.passed_on
         if events & posix.EPOLLOUT and socket.blocked:
             socket.blocked = False
             self.watch_fd(socket.fd, CLIENT_EVENTS, posix.EPOLL_CTL_MOD)
@@ -320,8 +322,13 @@ class EpollTransport(EventQueue):
         self.close_each(True)
 
     def close_clients(self) -> None:
-        """Close every connection that is not the server's own."""
+        """Close every connection that is not the server's own. Until clients are taken, no time to return runs."""
+        self.turn.engine.stop_taking_clients()
         self.close_each(False)
+
+    def take_clients(self) -> None:
+        """Let the times begin anew in which sessions may return: clients are taken from now on."""
+        self.turn.engine.take_clients(self.now())
 
     def close_each(self, own):
         """Close every client's connection, and with `own` the server's as well."""
@@ -330,6 +337,7 @@ class EpollTransport(EventQueue):
             if each is not None:
                 connection: Connection = cython.cast(Connection, each, typecheck=True)
                 if own or not connection.session.own:
+                    connection.transport.cut = True
                     self.turn.drop(now, connection)
                     connection.transport.close()  # whether or not its jobs are all back
         return 0

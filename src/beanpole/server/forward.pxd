@@ -56,4 +56,5 @@ cdef class ForwardTransport(EventQueue):
     cdef int pump(self, Side side) except -1
     cdef int give(self, Side side, const char *data, Py_ssize_t size) except -1
     cdef int finish(self, Side side) except -1
+    cdef int lose_client(self, Side side) except -1
     cdef int drop(self, Side side) except -1

@@ -4,6 +4,9 @@ Bytes are passed as they are, in both directions. While one side does not take w
 the other. A client's FIN is passed as a FIN: what it has sent still runs. When the leader ends a connection, what it
 has sent is passed on and the client closed.
 
+A client's end reaches the leader as a FIN, however it came. This node's own reaches it as a RST, as does its death: the
+leader takes that for no end of the client's, whose session may return (docs/protocol.md, keep-session).
+
 A client that the leader did not take waits, as nothing of it was read, and so do those that come after it: until the
 leader is reached again, or another, or this node leads and takes them over.
 
@@ -19,6 +22,7 @@ a socket is bounded, and so is what a turn reads from those that have more; who 
 import asyncio
 import socket
 from collections.abc import Callable
+from struct import pack
 from typing import TYPE_CHECKING
 
 import cython
@@ -44,6 +48,11 @@ FORWARD_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.FORWARD_BYTES_
 HELLO = b"beanpole-forward "  # what the first line begins with; the cluster's id and the epoch follow
 QUESTION = b"\r\n"  # a command that does nothing, is counted nowhere, and is answered in a word
 ANSWER = cython.declare(bytes, b"UNKNOWN_COMMAND\r\n")  # that word
+RESET = pack("ii", 1, 0)
+"""SO_LINGER of a connection that the system ends by a RST; see socket(7)."""
+
+NO_RESET = pack("ii", 0, 0)  # the same of one that it ends by a FIN
+
 EVENTS = cython.declare(cython.uint, posix.EPOLLIN | posix.EPOLLOUT | posix.EPOLLPRI | posix.EPOLLRDHUP | posix.EPOLLET)
 
 
@@ -268,7 +277,7 @@ class ForwardTransport(EventQueue):
         if last_error == EAGAIN:
             side.readable = False
             return 0
-        return self.drop(side)
+        return self.lose_client(side) if side.is_client else self.drop(side)
 
     def look_at_first(self, side):
         """Connect to the leader for a client that has sent something, but close a node that takes us for the leader."""
@@ -313,7 +322,7 @@ class ForwardTransport(EventQueue):
                 break
             if last_error != EINTR:
                 if side.is_client:
-                    return self.drop(side)
+                    return self.lose_client(side)
                 # The leader has closed; what it sent before that is passed on, then this ends as well.
                 side.other.ended = side.readable = side.hung_up = True
                 return self.enqueue(side)
@@ -367,6 +376,7 @@ class ForwardTransport(EventQueue):
             return self.pause_accepting(self.now(), EMFILE)
         upstream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         upstream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        upstream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         refusal: cython.int = upstream.connect_ex(address)
         far: Side = self.add(upstream.detach())
         side.fresh = False
@@ -415,6 +425,14 @@ class ForwardTransport(EventQueue):
         side.fd = fd
         self.by_fd[fd] = side
         return side
+
+    def lose_client(self, side):
+        """Close both sides as the client has ended its connection: the leader is told by a FIN."""
+        if side.other is not None:
+            upstream = socket.socket(fileno=side.other.fd)
+            upstream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_RESET)
+            upstream.detach()
+        return self.drop(side)
 
     def drop(self, side):
         """Close both sides. Closing again does nothing."""

@@ -204,6 +204,7 @@ class Turn:
                     continue
                 connection = cython.cast(Connection, owner, typecheck=True)
                 connection.end_reply()
+                connection.finished |= connection.session.quitting  # its client has come back by another one
                 if self.cost_left_ns > 0:
                     self.serve(now_ns, connection)
                 else:
@@ -320,7 +321,7 @@ class Turn:
         moves_left: cython.Py_ssize_t = self.engine.moves_left
         connection.close(now_ns)
         self.cost_left_ns -= (moves_left - self.engine.moves_left) * MOVED_COST_NS
-        if connection.session.reserved.count:
+        if connection.session.reserved.count and not connection.session.lost:
             self.leaving.append(connection)  # who sees the end of the connection finds its jobs back
             self.request()
         else:

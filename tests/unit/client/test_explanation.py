@@ -77,6 +77,11 @@ WHO = {"session": 2, "peer": "unix", "name": "w 1"}
         ),
         ("reserved", {"session": 2, "closed": True}, "session 2, which held it, is closed, and gives its jobs back"),
         ("reserved", {"count": 3, "ids": [1, 2]}, "3 jobs, by id 1, 2 and others"),
+        (
+            "lost",
+            {"session": 2, "silent": 3, "left": 7, "ttr": 60},
+            "session 2, which holds it, has had no connection for 3 s and may come back for 7 s",
+        ),
         ("timeouts", {"count": 1}, "its time to run has ended 1 time before"),
         ("buried", {}, "until it is kicked, moved or reserved by its id"),
         ("buried", {"count": 1, "ids": [4]}, "1 job, by id 4"),

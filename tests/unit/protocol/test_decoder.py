@@ -223,6 +223,9 @@ GOOD: dict[Kind, tuple[bytes, ...]] = {
     Kind.AT: (b"0", b"1800000000.125", b"8589934591.999"),
     Kind.WITHIN: (b"0", b"0.5", b"4294967295.999"),
     Kind.EXPIRE: (b"1", b"0.5"),
+    Kind.KEEP: (b"0", b"600"),
+    Kind.TOKEN: (b"0123456789abcdef" * 2,),
+    Kind.ENDS: (b"all",),
 }
 """Values that each kind of argument can have; those that are missing are numbers."""
 
@@ -234,6 +237,8 @@ BAD: dict[Kind, tuple[bytes, ...]] = {
     Kind.RESTING_STATES: (b"reserved", b"ready ready", b"ready  buried", b"ready "),
     Kind.COUNT: (b"0", b"1001"),
     Kind.LIMIT: (b"0", b"1001"),
+    Kind.KEEP: (b"601", b"1.5", b"-1"),
+    Kind.TOKEN: (b"a" * 31, b"a" * 33, b"A" * 32, b"g" * 32),
     Kind.TAKEN: (b"kee", b"keepx"),
     Kind.KEY: (b"k" * 201, b"\x1f", b"\x7f", b"a\tb"),
     Kind.NAME: (

@@ -14,7 +14,7 @@ import pytest
 
 from beanpole.server import limits
 from beanpole.server.forward import HELLO, QUESTION, hello
-from tests.unit.server.follower import ANSWER, FIRST_LINE, End, Follower, following, listening
+from tests.unit.server.follower import ANSWER, FIRST_LINE, WAIT_S, End, Follower, following, listening
 
 
 @pytest.fixture
@@ -179,6 +179,24 @@ def test_what_a_client_sent_before_its_rst_is_passed_on(follower: Follower) -> N
     leader.expect(b"put 0 0 60 0\r\n\r\n")
     leader.expect_end()
     assert follower.is_empty()
+
+
+@pytest.mark.parametrize(("who", "ends_by_reset"), [("client", False), ("node", True)])
+def test_the_leader_can_tell_who_ended_a_connection(follower: Follower, who: str, ends_by_reset: bool) -> None:
+    client, leader = follower.pair()
+    client.send(b"reserve\r\n")
+    leader.expect(b"reserve\r\n")
+    if who == "client":
+        client.reset()
+        follower.until(follower.is_empty)
+    else:
+        follower.transport.stop()
+    leader.socket.settimeout(WAIT_S)
+    if ends_by_reset:
+        with pytest.raises(ConnectionResetError):
+            leader.socket.recv(1)
+    else:
+        assert leader.socket.recv(1) == b""
 
 
 @pytest.mark.parametrize("how", ["close", "half-close", "reset"])

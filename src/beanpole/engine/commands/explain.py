@@ -190,6 +190,9 @@ def log_reasons(queue: Queue) -> list[str]:
 def held_reasons(queue: Queue, now_ns: int64_t, job: Job) -> list[str]:
     """Return who holds a job."""
     holder: Session = job.holder
+    if holder.lost:
+        lost, left = seconds(now_ns - holder.keep.lost_at_ns), until(queue, now_ns, holder)
+        return [reason("lost", session=holder.number, silent=lost, left=left, ttr=job.ttr_s)]
     if holder.used is None:
         return [reason("reserved", session=holder.number, closed="true")]
     silent, left = seconds(now_ns - holder.heard_at_ns), seconds(deadline_of(job) - now_ns)
@@ -201,6 +204,11 @@ def held_reasons(queue: Queue, now_ns: int64_t, job: Job) -> list[str]:
     if job.flags & Flag.SUPERSEDED:
         reasons.append(reason("superseded", state='"reserved"'))
     return reasons
+
+
+def until(queue: Queue, now_ns: int64_t, session: Session) -> str:
+    """Return for how long a session may return that has lost its connection."""
+    return seconds(session.keep.until_ns - now_ns) if queue.takes_clients else str(session.keep.seconds)
 
 
 def buried_reasons(queue: Queue, job: Job) -> list[str]:

@@ -16,3 +16,4 @@ cdef int stats_failures(Queue queue, int64_t now_ns, Session session, Command co
 
 cdef int list_sessions(Queue queue, int64_t now_ns, Session session, Command command) except -1
 cdef int name_session(Queue queue, int64_t now_ns, Session session, Command command) except -1
+cdef int keep_session(Queue queue, int64_t now_ns, Session session, Command command) except -1

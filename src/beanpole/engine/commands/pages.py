@@ -14,10 +14,12 @@ throughout is on exactly one page, whoever comes and goes.
 """
 
 import json
+from hashlib import blake2b
 from typing import Any
 
 import cython
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
+from cython.cimports.beanpole.engine.policies.keeping import forget, keep, take_over
 from cython.cimports.beanpole.engine.state.failures import Group
 from cython.cimports.beanpole.engine.state.job import Job
 from cython.cimports.beanpole.engine.state.queue import Queue
@@ -30,7 +32,7 @@ from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t, uint64_t
 
 from beanpole.engine import limits
-from beanpole.engine.commands.explain import quoted, seconds
+from beanpole.engine.commands.explain import quoted, seconds, until
 from beanpole.engine.commands.stats import sum_pairs, tube_pairs
 from beanpole.engine.state.failures import WHY_WORDS
 from beanpole.engine.state.times import BOUNDS
@@ -303,6 +305,9 @@ HELD_PER_MOVE = cython.declare(cython.Py_ssize_t, 3)  # jobs that are looked at 
 NAME_BYTES_PER_MOVE = cython.declare(cython.Py_ssize_t, 4)
 """Bytes of a name that are written in that time, where each character needs an escape."""
 
+KEPT_JOBS_MAX = cython.declare(cython.Py_ssize_t, limits.KEPT_JOBS_MAX)
+TOKEN_HASH_BYTES = 16
+
 VERB_NAMES = {
     0: "none",
     **{
@@ -367,7 +372,7 @@ def cost_of(session: Session) -> cython.Py_ssize_t:
 @cython.cfunc
 def session_text(queue: Queue, now_ns: int64_t, session: Session) -> bytes:
     """Return the item of one session in the list."""
-    peer = "console" if session.own else queue.describe(session.owner)
+    peer = "console" if session.own else queue.describe(session.owner) if session.used is not None else ""
     watches = session.watches[:WATCHED_SHOWN_MAX]
     watched = [cython.cast(Watch, watch, typecheck=True).tube.name.decode() for watch in watches]
     lines = [
@@ -377,12 +382,15 @@ def session_text(queue: Queue, now_ns: int64_t, session: Session) -> bytes:
         f"  since: {seconds(now_ns - session.opened_at_ns)}",
         f"  last-command: {VERB_NAMES[session.last_verb]}",
         f"  last-command-age: {seconds(now_ns - session.heard_at_ns)}",
-        f"  used: {session.used.name.decode()}",
+        f"  used: {'' if session.used is None else session.used.name.decode()}",
         f"  watched: [{', '.join(watched)}]",
         f"  watched-count: {len(session.watches)}",
     ]
     if session.waiting:
         lines.append(f"  waiting: {seconds(now_ns - session.heard_at_ns)}")  # its last command is that reserve
+    if session.lost:
+        lines.append(f"  lost: {seconds(now_ns - session.keep.lost_at_ns)}")
+        lines.append(f"  until: {until(queue, now_ns, session)}")
     lines.append(f"  jobs-held: {session.reserved.count}")
     if session.reserved.count:
         lines.append(f"  oldest-held: {seconds(now_ns - oldest_ns(session))}")
@@ -418,3 +426,29 @@ def name_session(queue, now_ns, session, command):
     """name-session: how people shall recognize the session."""
     session.name = command.args.key_at[: command.args.key_bytes]
     return session.out.word(Word.NAMED)
+
+
+def keep_session(queue, now_ns, session, command):
+    """keep-session: the jobs of who has a token wait for it when its connection is lost; whoever says it has returned.
+
+    Of the token only a hash is kept. A session that has it and is still connected is closed, for its client has come
+    back: what it did is durable before this one is answered.
+    """
+    token: bytes = blake2b(command.args.key_at[: command.args.key_bytes], digest_size=TOKEN_HASH_BYTES).digest()
+    if session.keep is not None and session.keep.token != token:
+        return session.out.word(Word.NOT_KEPT)
+    other: Session = None if queue.kept is None else queue.kept.get(token)
+    if command.args.count == 0:
+        forget(queue, session)
+    else:
+        keep(queue, session, token, command.args.count, command.args.given & bit(Kind.ENDS) != 0)
+    if other is not None and other is not session:
+        session.read_index = queue.records.index
+        take_over(queue, now_ns, session, other)
+    session.out.begin(Word.KEPT)
+    held: list = session.reserved.first(KEPT_JOBS_MAX) if session.keep is not None else []
+    session.out.add_number(len(held))
+    for each in held:
+        session.out.add(b" ", 1)
+        session.out.add_number(cython.cast(Job, each, typecheck=True).id)
+    return session.out.end()

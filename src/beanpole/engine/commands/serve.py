@@ -25,6 +25,7 @@ from beanpole.engine import limits
 
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 FAILED_BYTES_PER_JOB = cython.declare(cython.int, limits.FAILED_BYTES_PER_JOB)
+KEPT_JOBS_MAX = cython.declare(cython.Py_ssize_t, limits.KEPT_JOBS_MAX)
 ENDS_PER_TURN = cython.declare(cython.int, limits.ENDS_PER_TURN)
 
 
@@ -50,6 +51,8 @@ def hold(queue, now_ns, session, job):
         queue.records.job_changed(job)
     if queue.records.wants_reservations:
         queue.records.job_reserved(job)
+    if session.keep is not None and session.reserved.count <= KEPT_JOBS_MAX:
+        queue.records.job_kept(job, True)
     return queue.count_worker(session)
 
 

@@ -84,9 +84,15 @@ def server_pairs(queue: Queue, now_ns: int64_t) -> list[tuple[str, object]]:
         ("total-connections", queue.total_session_count),
         *process_pairs(uptime_s, queue.draining, queue.facts()),
         *(queue.total.pairs() if queue.extensions else []),
+        *(session_pairs(queue) if queue.extensions else []),
         *(schedule_pairs(queue, now_ns) if queue.extensions else []),
         *[(key, queue.command_counts[verb]) for verb, key in EXTENSION_KEYS if queue.extensions],
     ]
+
+
+def session_pairs(queue: Queue) -> list[tuple[str, object]]:
+    """Return what stats says of sessions that lost their connections: those that may return, and that have."""
+    return [("sessions-lost", queue.lost_count), ("sessions-resumed", queue.resumed_count)]
 
 
 def schedule_pairs(queue: Queue, now_ns: int64_t) -> list[tuple[str, object]]:

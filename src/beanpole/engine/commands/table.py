@@ -22,6 +22,7 @@ from cython.cimports.beanpole.engine.commands.jobs import (
 )
 from cython.cimports.beanpole.engine.commands.list_jobs import list_jobs
 from cython.cimports.beanpole.engine.commands.pages import (
+    keep_session,
     list_sessions,
     name_session,
     stats_failures,
@@ -140,6 +141,14 @@ def fill_rows():
     add(Verb.BAD_FORMAT, mistake)
     add(Verb.JOB_TOO_BIG, mistake)
     add(Verb.EXPECTED_CRLF, mistake)
+    fill_extensions()
+    verb: cython.int
+    for verb in range(VERB_COUNT):
+        assert rows[verb].run is not cython.NULL, f"verb {verb} has no row"
+
+
+def fill_extensions():
+    """Fill in the rows of what beanstalkd does not know."""
     add(Verb.LIST_EXTENSIONS, list_extensions)
     add(Verb.PUT_JOB, put_job, 700)
     add(Verb.FIND_JOB, find_job, 700)
@@ -156,6 +165,7 @@ def fill_rows():
     add(Verb.STATS_TUBES, stats_tubes)
     add(Verb.LIST_SESSIONS, list_sessions)
     add(Verb.NAME_SESSION, name_session)
+    add(Verb.KEEP_SESSION, keep_session, 2_000)
     add(Verb.EXPLAIN, explain, 8_000)
     add(Verb.EXPLAIN_TUBE, explain, 15_000)
     add(Verb.CANCEL_RESERVE, cancel_reserve)
@@ -171,9 +181,6 @@ def fill_rows():
     add(Verb.DROP_SCHEDULE, drop_schedule, 2_000)
     add(Verb.PAUSE_SCHEDULE, pause_schedule)
     add(Verb.FIRE_SCHEDULE, fire_schedule, 2_000)
-    verb: cython.int
-    for verb in range(VERB_COUNT):
-        assert rows[verb].run is not cython.NULL, f"verb {verb} has no row"
 
 
 fill_rows()

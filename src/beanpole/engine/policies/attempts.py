@@ -185,6 +185,8 @@ def take_back(queue):
     at: cython.Py_ssize_t
     for each in queue.sessions.all_sessions():
         session: Session = cython.cast(Session, each, typecheck=True)
+        if session.keep is not None:
+            continue  # whoever has its token goes on with them
         for at in range(session.reserved.count):
             job: Job = cython.cast(Job, session.reserved.entries[at].item)
             attempt: uint32_t = attempt_of(job, cython.address(under_way))

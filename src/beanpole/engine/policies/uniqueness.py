@@ -94,6 +94,6 @@ def settle(queue):
     queue.unsettled = None
     for id in ids:
         job: Job = queue.jobs.find(id)
-        if job is not None and job.flags & Flag.SUPERSEDED and job.state != State.BURIED:
+        if job is not None and job.flags & Flag.SUPERSEDED and job.state != State.BURIED and job.holder is None:
             queue.discard(job)
     return 0

@@ -67,7 +67,11 @@ cdef class Queue:
     cdef readonly ServerTimes server_times
     cdef Tally total                     # what extensions did, over all tubes
     cdef dict tallies                    # Tube -> Tally: the same of each tube to which they did anything
-    cdef SessionList sessions            # every open session
+    cdef SessionList sessions            # every open session, and those that lost their connections and may return
+    cdef dict kept                       # hash of a token -> its session; None: nobody has one
+    cdef readonly Py_ssize_t lost_count  # sessions that lost their connections and may return
+    cdef uint64_t resumed_count          # sessions ever that have returned
+    cdef bint takes_clients              # while not, no session's time to return runs
     cdef uint64_t sessions_opened_count  # sessions ever, the server's own included: the number of the next one
     cdef readonly Py_ssize_t session_count       # open sessions; here and below without the server's own
     cdef readonly uint64_t total_session_count   # sessions ever

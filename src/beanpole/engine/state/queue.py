@@ -72,6 +72,7 @@ class Queue:
         self.tallies = {}
         self.woken = []
         self.sessions = SessionList()
+        self.takes_clients = True
         self.default_tube = self.open_tube(b"default")
 
     # --- jobs ---------------------------------------------------------------------------------------------------------

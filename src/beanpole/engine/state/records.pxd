@@ -22,6 +22,7 @@ cdef class Records:
     cdef int job_deleted(self, Job job) except -1
     cdef int job_reserved(self, Job job) except -1
     cdef int attempt_begun(self, Job job) except -1
+    cdef int job_kept(self, Job job, bint kept) except -1
     cdef int tube_changed(self, Tube tube) except -1
     cdef int pause_ended(self, Tube tube) except -1
     cdef int job_restored(self, Job job) except -1

@@ -50,6 +50,14 @@ class Records:
         """
         return 0
 
+    def job_kept(self, job, kept):
+        """Record that a held job waits for its holder if that loses its connection, or that it does not any more.
+
+        What else is recorded of a job ends that, so that a log says it again behind each such record. It is written as
+        :meth:`attempt_begun` is: where there is no room, the job is ready after the next start.
+        """
+        return 0
+
     def event(self, kind: str, *values: Any) -> None:
         """Record what a job's and a tube's records don't say, by the name of the record's kind in the log's format."""
         self.index += 1

@@ -1,10 +1,19 @@
 # The header of session.py.
 cimport cython
-from libc.stdint cimport int64_t, uint64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from beanpole.engine.state.heap cimport Heap, Timed
 from beanpole.engine.state.tube cimport Tube, Watch
 from beanpole.protocol.replies cimport ReplyBuffer
+
+@cython.final
+cdef class Keep:
+    # How the jobs of a session wait for it when its connection is lost.
+    cdef readonly bytes token            # by which it returns: a hash of what its client says
+    cdef readonly uint32_t seconds       # for how long
+    cdef readonly bint always            # whether that is so however its connection ends
+    cdef readonly int64_t lost_at_ns     # when its connection was lost, engine clock
+    cdef readonly int64_t until_ns       # until when it may return, engine clock
 
 @cython.final
 cdef class Session(Timed):
@@ -22,13 +31,15 @@ cdef class Session(Timed):
     cdef int64_t opened_at_ns            # engine clock
     cdef int64_t heard_at_ns             # when its last command began, engine clock; before it: when it was opened
     cdef int list_index                  # its place in the engine's list of sessions
-    cdef readonly bint own               # the server's own: not counted where clients are
+    cdef readonly uint8_t own            # the server's own: not counted where clients are
     cdef uint8_t last_verb               # Verb of its last command; 0: there was none
     cdef readonly uint8_t wants_frame    # whether it waits for the JOBS of reserve-many
     cdef readonly uint8_t half_closed    # whether no more input can come, so that it can't wait
-    cdef readonly bint producer          # it got past the line of a put once
-    cdef readonly bint worker            # it reserved once
-    cdef readonly bint quitting          # none of its commands runs any more: it said quit, or what follows can't be meant
+    cdef readonly uint8_t producer       # it got past the line of a put once
+    cdef readonly uint8_t worker         # it reserved once
+    cdef readonly uint8_t quitting       # none of its commands runs any more: it said quit, or what follows can't be meant
+    cdef readonly uint8_t lost           # whether its connection is lost and it may return
+    cdef readonly Keep keep              # how its jobs wait for it when its connection is lost; None: they don't
     cdef object work                     # `LongCommand | None`: the rest of a command that takes more than one turn
     cdef Py_ssize_t moved_count          # jobs that its command moved and that nobody has charged it for yet
 

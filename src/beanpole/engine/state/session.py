@@ -12,7 +12,13 @@ import cython
 from cython.cimports.beanpole.engine.state.heap import Heap, Item, Timed, sooner
 from cython.cimports.beanpole.engine.state.tube import Tube, Watch, can_serve
 from cython.cimports.beanpole.protocol.replies import ReplyBuffer
-from cython.cimports.libc.stdint import uint64_t
+from cython.cimports.libc.stdint import int64_t, uint64_t
+
+
+@cython.no_gc
+@cython.cclass
+class Keep:
+    """How the jobs of a session wait for it. The fields stand in ``session.pxd``."""
 
 
 @cython.no_gc
@@ -30,12 +36,17 @@ class Session(Timed):
         self.wait_until_ns = -1
 
     def due_job(self, now_ns):
-        if self.reserved.count and self.reserved.entries[0].key <= now_ns:
+        if self.reserved.count and (
+            self.reserved.entries[0].key <= now_ns or (self.lost and self.keep.until_ns <= now_ns)
+        ):
             return cython.cast(Item, self.reserved.entries[0].item)
         return None
 
     def next_due_ns(self):
-        return self.reserved.entries[0].key if self.reserved.count else -1
+        if self.reserved.count == 0:
+            return -1
+        due_ns: int64_t = self.reserved.entries[0].key
+        return min(due_ns, self.keep.until_ns) if self.lost else due_ns
 
     @property
     def reserved_count(self) -> int:
