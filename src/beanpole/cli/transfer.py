@@ -156,7 +156,10 @@ def line_of(job: JobInfo) -> bytes:
     delay = int(job.left or 0) if job.state == "delayed" else 0
     record = {"id": job.id, "tube": job.tube, "state": job.state, "pri": job.pri, "ttr": job.ttr, "delay": delay}
     more = {name: value for name in SAID if (value := getattr(job, name)) is not None}
-    return json.dumps(record | more | body_fields(job.body), ensure_ascii=False).encode() + b"\n"
+    text = json.dumps(record | more | body_fields(job.body), ensure_ascii=False)
+    return (
+        text.encode(errors="backslashreplace") + b"\n"
+    )  # a byte of a key that is no UTF-8 is "\udcff", which JSON reads
 
 
 def report_exported(tube: str, count: int) -> None:
@@ -239,8 +242,8 @@ def import_(
         raise click.UsageError("into which tube? write import TUBE [FILE], or import --tube TUBE [FILE]")
     if zone is not None or user_column:
         raise click.UsageError(f"{'--user-column' if user_column else '--zone'} is about a --crontab")
-    with click.open_file(path, "rb") as file:
-        return import_jobs(server.client(), out, tube, file, ready=ready, skip=skip)
+    file = click.File("rb")(path, ctx=click.get_current_context())
+    return import_jobs(server.client(), out, tube, file, ready=ready, skip=skip)
 
 
 def import_jobs(client: Client[bytes], out: Output, tube: str, file: IO[bytes], *, ready: bool, skip: int) -> ExitCode:
@@ -340,7 +343,10 @@ def job_of(record: Any, *, ready: bool) -> JobInfo:
     ttr = number_of(record, "ttr", client_limits.TTR_S_DEFAULT)
     delay = 0 if ready else number_of(record, "delay", 0)
     reason = text_of(record, "reason" if "reason" in record else "failed")  # as "beanpole list" calls it
-    said: dict[str, Any] = {name: record.get(name) for name in KEPT} | {"reason": reason, "died": record.get("died")}
+    said: dict[str, Any] = {name: text_of(record, name) for name in KEPT} | {
+        "reason": reason,
+        "died": record.get("died"),
+    }
     return JobInfo(0, state="ready" if ready else state, pri=pri, ttr=ttr, left=delay, body=body, **said)
 
 
@@ -348,6 +354,10 @@ def text_of(record: dict[str, Any], key: str) -> str | None:
     value = record.get(key)
     if value is not None and not isinstance(value, str):
         raise ArgumentError(f"{key} must be a string, not {json.dumps(value)}")
+    try:
+        (value or "").encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        raise ArgumentError(f"{key} is not text that can be encoded as UTF-8") from None
     return value
 
 

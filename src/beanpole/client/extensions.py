@@ -71,7 +71,10 @@ def key_bytes(key: object) -> bytes:
     """The key of a job. Raises ArgumentError."""
     if not isinstance(key, str):
         raise ArgumentError(f"a key must be a string, not {key!r}")
-    data = key.encode("utf-8", "surrogateescape")
+    try:
+        data = key.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise ArgumentError(f"a key is text in UTF-8: {key!r}") from None
     if not 1 <= len(data) <= limits.KEY_BYTES_MAX or any(byte <= 32 or byte == 127 for byte in data):
         raise ArgumentError(f"a key has 1 to {limits.KEY_BYTES_MAX} bytes, no space and no control: {key!r}")
     return data

@@ -281,7 +281,7 @@ def test_export_keeps_keys_and_reasons(
     file, other = tmp_path / "jobs", f"{tube}-b"
     if knows:
         client.put(b"keyed", 3, key="k")
-        client.put(b"later", 4, 100, key="l")
+        client.put(b"later", 4, 100, key="l\udcff")
         for key, dead in (("m", True), (None, False)):
             failed = client.reserve_job(client.put(b"failed", key=key))
             if client.fail_job(failed, "no answer\n at all", dead=dead) is False:
@@ -298,7 +298,7 @@ def test_export_keeps_keys_and_reasons(
             == before
             == [
                 ("ready", 3, "k", None, None),
-                ("delayed", 4, "l", None, None),
+                ("delayed", 4, "l\udcff", None, None),
                 ("buried", 65536, "m", "no answer\n at all", "given-up"),
                 ("buried", 5, None, "no answer\n at all", None),
             ]

@@ -40,6 +40,7 @@ NO_IDS = ("0", "-1", "x", str(2**64))
         (["list", "t", "--from", "5", "--to", "3"], "--from is after --to"),
         (["import"], "import --tube TUBE"),
         (["import", "--tube", "t", "one", "two"], "one FILE"),
+        (["import", "t", "/nonexistent/jobs"], "/nonexistent/jobs"),
         (["import", "t", "--zone", "UTC"], "--crontab"),
         (["import", "t", "--user-column"], "--user-column is about a --crontab"),
         (["import", "--zone", "Mars"], "no time zone 'Mars'"),

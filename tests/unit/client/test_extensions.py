@@ -316,6 +316,7 @@ def test_a_page_of_a_list(make: Maker) -> None:
         lambda client: client.put("x", key="k", ttr=0.5),
         lambda client: client.put("x", key="k", tube="a b"),
         lambda client: client.find_job("t", "a b"),
+        lambda client: client.find_job("t", "\ud800"),
         lambda client: client.change_job(-1, priority=1),
         lambda client: client.change_job(1, priority=2**32),
         lambda client: client.change_job(1, tube=""),
