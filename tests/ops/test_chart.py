@@ -23,12 +23,13 @@ CHART = ROOT / "charts/beanpole"
 KUBERNETES = ("1.29", "1.37")
 UID = 11300
 
+# Names of digits are names, and no numbers.
 ALONE: dict[str, Any] = {}
-NODES = {"cluster": {"url": "postgresql://beanpole@pg1,pg2/beanpole?sslmode=verify-full", "secret": "postgresql"}}
+NODES = {"cluster": {"url": "postgresql://beanpole@pg1,pg2/beanpole?sslmode=verify-full", "secret": "12"}}
 EVERYTHING = {
     "image": {"tag": "1.2.3"},
-    "storage": {"className": "fast"},
-    "console": {"tokensSecret": "tokens"},
+    "storage": {"className": "34"},
+    "console": {"tokensSecret": "56"},
     "settings": {"BEANPOLE_BODY_BYTES_MAX": "1000000", "BEANPOLE_HTTP_HOST": "queue.example.org"},
     "resources": {"limits": {"memory": "2Gi"}},
     "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
@@ -95,7 +96,7 @@ def test_what_is_rendered_is_what_was_asked_for() -> None:
     alone, nodes = (rendered(values)["StatefulSet"]["spec"] for values in (EVERYTHING, NODES))
     assert (alone["replicas"], nodes["replicas"]) == (1, 3)
     (claim,) = alone["volumeClaimTemplates"]
-    assert claim["spec"]["storageClassName"] == "fast"
+    assert claim["spec"]["storageClassName"] == "34"
     assert "volumeClaimTemplates" not in nodes
     assert container(EVERYTHING)["image"] == "beanpole:1.2.3"
     labels = rendered(EVERYTHING)["ServiceMonitor"]["metadata"]["labels"]
@@ -124,6 +125,7 @@ def test_the_server_takes_each_variable_as_it_is_written(values: dict[str, Any])
 def test_settings_win_over_what_the_chart_sets() -> None:
     assert variables(EVERYTHING)["BEANPOLE_HTTP_HOST"] == "queue.example.org"
     assert variables(EVERYTHING)["BEANPOLE_BODY_BYTES_MAX"] == "1000000"
+    assert variables({"settings": {"BEANPOLE_HTTP": ""}})["BEANPOLE_HTTP"] == "", "there is no console"
     assert "queue.jobs.svc" in variables(ALONE)["BEANPOLE_HTTP_HOST"]
 
 

@@ -29,5 +29,6 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{- else -}}
 {{- $_ := set $set "BEANPOLE_DATA_DIR" "/data" -}}
 {{- end -}}
-{{- toYaml (merge (deepCopy .Values.settings) $set) -}}
+{{- range $name, $value := .Values.settings }}{{ $_ := set $set $name $value }}{{ end -}}
+{{- toYaml $set -}}
 {{- end }}
