@@ -90,10 +90,10 @@ async def take_sample(
 
 
 def dead_tubes_of(rules: "Iterable[Rules]") -> dict[str, tuple[str, ...]]:
-    """The tubes into which rules send the dead, and the patterns of these rules."""
+    """The tubes into which rules send the dead, and the patterns of these rules; a tube's own dead are buried there."""
     found: dict[str, tuple[str, ...]] = {}
     for each in rules:
-        if "dead" in each:
+        if each.get("dead", each.pattern) != each.pattern:
             found[each["dead"]] = (*found.get(each["dead"], ()), each.pattern)
     return found
 

@@ -2,8 +2,10 @@
 
 import pytest
 
+from beanpole.client import Rules
 from beanpole.observe import tube_checks
 from beanpole.observe.findings import Check, Severity, Visit
+from beanpole.observe.sampling import dead_tubes_of
 from beanpole.observe.top_sampler import Row
 from tests.unit.observe.made import job, row, sample, server, visit
 
@@ -64,6 +66,17 @@ def test_dead_jobs() -> None:
     assert finding.severity is Severity.NOTE
     assert finding.evidence == ("dead-b: 1 200 dead jobs", "dead: 1 dead job")
     assert told(tube_checks.no_workers, made) == [(Severity.WARNING, ("a",))]
+
+
+def test_tubes_into_which_rules_send_the_dead() -> None:
+    rules = {
+        "a": {"dead": "grave"},
+        "b*": {"attempts": "2", "dead": "grave"},
+        "c": {"attempts": "2"},
+        "d": {"dead": "d"},
+    }
+    found = dead_tubes_of(Rules(pattern, values) for pattern, values in rules.items())
+    assert found == {"grave": ("a", "b*")}, "d needs workers: its dead are buried in it"
 
 
 def test_nobody_means_the_tube_of_the_dead() -> None:
