@@ -75,6 +75,11 @@ class Process:
     sessions: list[SessionInfo]  # at least one, in the order that was asked for
 
     @property
+    def number(self) -> int:
+        """That of its first session: the same in whatever order they stand."""
+        return min(each.number for each in self.sessions)
+
+    @property
     def used(self) -> list[str]:
         """The tubes that they use."""
         return list(dict.fromkeys(each.used for each in self.sessions))

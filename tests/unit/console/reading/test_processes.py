@@ -34,7 +34,8 @@ def test_a_program_adds_its_sessions_up() -> None:
     waits = session(2, "w", "h:2", waiting=4.0, last_command="reserve", last_command_age=4.0, watched=["a", "b"])
     holds = session(3, "w", "h:3", jobs_held=2, oldest_held=7.0, last_command="touch", last_command_age=3.0, used="c")
     more = session(4, "w", "h:4", jobs_held=1, oldest_held=1.0, watched=["b", "c"])
-    (found,) = processes_of([idle, waits, holds, more])
+    (found,) = processes_of([waits, idle, holds, more])
+    assert found.number == 1, "what a page knows it by, so that it stays open"
     assert (found.jobs_held, found.oldest_held, found.waiting, found.since) == (3, 7.0, [4.0], 9.0)
     assert found.latest is holds
-    assert (found.used, found.watched) == (["default", "c"], ["default", "a", "b", "c"])
+    assert (found.used, found.watched) == (["default", "c"], ["a", "b", "default", "c"])
