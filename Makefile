@@ -202,7 +202,8 @@ release-check: $(VENV)/.done-release ## prove what can be proven of a release (T
 sbom: $(BUILT) $(IDS_BUILT) $(VENV)/.done-dev ## write down what is installed with each distribution, after a change of dependencies
 	@exec $(BIN)/python packaging/release/sbom.py
 
-deb: ## make the Debian packages in dist, for this machine's distribution and its python3
+# What is compiled for the distribution's python3 goes into the packages; of another one they can use nothing.
+deb: $(if $(filter $(realpath /usr/bin/python3),$(realpath $(shell command -v $(PYTHON)))),$(BUILT) $(IDS_BUILT)) ## make the Debian packages in dist, for this machine's distribution and its python3
 	@packaging/debian/build
 
 test-packages: ## as root: make the packages, and install, use, upgrade and remove them in a fresh Debian in a folder

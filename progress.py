@@ -18,7 +18,7 @@ CPU_S = 70
 TRUSTED = 0.2
 """The share of the work from which on an estimate comes from this build alone; before, the more so the further."""
 
-TRANSLATING = 0.3
+TRANSLATING = 0.2
 """The share of Cython in the work; the rest is the C compiler's."""
 
 MODULE_BYTES = 8000

@@ -19,6 +19,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain, islice
 from typing import IO, Any
 
 import click
@@ -222,8 +223,10 @@ class Output:
         elif sys.stdout.isatty():
             draw(columns, list(rows))
         else:
+            rest = iter(rows)
+            first = list(islice(rest, 1))  # what goes wrong at once has no heading
             self.line("\t".join(columns))
-            for row in rows:
+            for row in chain(first, rest):
                 self.line("\t".join(cell(row[column]) for column in columns))
 
     def flush(self) -> None:

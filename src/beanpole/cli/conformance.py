@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from beanpole.conformance.kit import Result
     from beanpole.conformance.replies import Grade
 
+EXAMPLE = """\b
+Example:
+  beanpole conformance beanstalkd -l 127.0.0.1 -p {port} -z {max-job-size}
+
+"""
 EPILOG = """\b
 Exit codes:
   0    the server answers as it must, wherever it was asked
@@ -47,8 +52,6 @@ def conformance(command: tuple[str, ...], *, extensions: bool, patience: float, 
 
     What fails is graded by what it means for clients, as the exit codes say; the worst grade is the verb's. Each
     conversation belongs to a clause, which is a heading of the page "Protocol".
-
-    For example: beanpole conformance beanstalkd -l 127.0.0.1 -p {port} -z {max-job-size}
     """
     from beanpole.conformance.kit import PORT, Program, examine
     from beanpole.conformance.replies import Grade
@@ -72,7 +75,7 @@ def conformance(command: tuple[str, ...], *, extensions: bool, patience: float, 
     return ExitCode.OK if grade is None else grade.exit_code
 
 
-conformance.epilog = notes_of(conformance) + EPILOG
+conformance.epilog = EXAMPLE + notes_of(conformance) + EPILOG
 
 
 def record_of(result: "Result") -> Mapping[str, object]:

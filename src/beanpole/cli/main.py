@@ -4,6 +4,7 @@ import importlib
 import json
 import keyword
 import sys
+from typing import Any
 
 import click
 
@@ -118,6 +119,16 @@ class Verbs(click.Group):
             return super().resolve_command(ctx, args)
         raise click.exceptions.NoSuchCommand(name, possibilities=VERBS, ctx=ctx)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a verb. An option of it that lacks its value is an error of that verb, which click does not say."""
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            verb = self.get_command(ctx, ctx.invoked_subcommand or "")
+            if error.ctx is None and verb is not None:
+                error.ctx = click.Context(verb, parent=ctx, info_name=ctx.invoked_subcommand)
+            raise
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the verbs by group, without importing them."""
         width = max(map(len, VERBS)) + formatter.current_indent
@@ -162,7 +173,7 @@ def main(arguments: list[str] | None = None) -> int:
 def sentence_of(error: click.UsageError) -> str:
     """Return what is wrong, with the words that are likely meant."""
     if not isinstance(error, click.NoSuchOption | click.exceptions.NoSuchCommand):
-        return error.format_message()
+        return error.format_message().rstrip(".")
     likely = " or ".join(sorted(error.possibilities or ()))
     if isinstance(error, click.NoSuchOption):
         what = f"no option {error.option_name!r}"

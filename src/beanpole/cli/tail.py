@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 @verb("tail")
 @click.argument("tube", type=TUBE)
-@click.option(
-    "--state", "states", multiple=True, type=click.Choice(STATES), help="Only jobs in this state. May repeat."
-)
+@click.option("--state", "states", multiple=True, type=click.Choice(STATES), help="Only these; may be repeated.")
 @click.option(
     "--body-bytes",
     type=Size(),

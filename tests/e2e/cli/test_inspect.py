@@ -46,6 +46,7 @@ def test_stats(cli: Cli, client: Client[bytes], tube: str) -> None:
     assert f"tube\t{tube}" in lines
     assert "ttr\t77" in lines
     assert cli("stats", "tube:123", code=2).err == "beanpole: there is no tube 123\n"
+    assert cli("list", "tube:123", code=2).out == b"", "no heading of what is not there"
     assert cli("stats", 987654321, code=2).err == "beanpole: there is no job 987654321\n"
 
 
