@@ -157,9 +157,8 @@ def line_of(job: JobInfo) -> bytes:
     record = {"id": job.id, "tube": job.tube, "state": job.state, "pri": job.pri, "ttr": job.ttr, "delay": delay}
     more = {name: value for name in SAID if (value := getattr(job, name)) is not None}
     text = json.dumps(record | more | body_fields(job.body), ensure_ascii=False)
-    return (
-        text.encode(errors="backslashreplace") + b"\n"
-    )  # a byte of a key that is no UTF-8 is "\udcff", which JSON reads
+    # A byte of a key that is no UTF-8 becomes \udcff, as JSON writes it.
+    return text.encode(errors="backslashreplace") + b"\n"
 
 
 def report_exported(tube: str, count: int) -> None:
@@ -343,10 +342,8 @@ def job_of(record: Any, *, ready: bool) -> JobInfo:
     ttr = number_of(record, "ttr", client_limits.TTR_S_DEFAULT)
     delay = 0 if ready else number_of(record, "delay", 0)
     reason = text_of(record, "reason" if "reason" in record else "failed")  # as "beanpole list" calls it
-    said: dict[str, Any] = {name: text_of(record, name) for name in KEPT} | {
-        "reason": reason,
-        "died": record.get("died"),
-    }
+    said: dict[str, Any] = {"reason": reason, "died": record.get("died")}
+    said |= {name: text_of(record, name) for name in KEPT}
     return JobInfo(0, state="ready" if ready else state, pri=pri, ttr=ttr, left=delay, body=body, **said)
 
 
