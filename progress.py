@@ -16,7 +16,7 @@ CPU_S = 70
 """What a million bytes of source took on a machine of 2026."""
 
 TRUSTED = 0.2
-"""The share of the work from which on an estimate comes from this build alone; before, the more so the further."""
+"""The share of the work after which an estimate comes from this build alone; before, the more so the further."""
 
 TRANSLATING = 0.2
 """The share of Cython in the work; the rest is the C compiler's."""

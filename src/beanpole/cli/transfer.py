@@ -170,7 +170,7 @@ def report_exported(tube: str, count: int) -> None:
 
 
 class Place(click.ParamType[str]):
-    """A tube or a file: which of them, its place says."""
+    """A tube, or a file if it is the second or `--tube` is given."""
 
     name = "place"
     shell_complete = TUBE.shell_complete

@@ -142,7 +142,7 @@ async def rows_of(seens: Sequence[Seen]) -> list[Row]:
     return rows
 
 
-WAITS_S = 60  # seconds from which on it matters for how long the oldest job has waited: below, rows would jump about
+WAITS_S = 60  # seconds after which it matters how long the oldest job has waited: before, rows would jump about
 
 LOOK = "look"  # the order in which what needs a look comes first
 
