@@ -4,6 +4,7 @@ import functools
 import importlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,7 +20,7 @@ from beanpole.cli.quantities import DURATION, notes_of
 from beanpole.cli.serve import log_format as log_format_option
 from beanpole.cli.wrapping import SETTINGS
 from beanpole.client import Address
-from beanpole.errors import ArgumentError, ExitCode, ScheduleError, UnsupportedError, WorkerStuckError
+from beanpole.errors import ArgumentError, ExitCode, ScheduleError, StartError, UnsupportedError, WorkerStuckError
 
 if TYPE_CHECKING:
     from beanpole.process.crew import Lifeline
@@ -35,7 +36,8 @@ Exit codes:
   5    wrong arguments: there is no such module or worker, it has no handler,
        or the server does not take one of its schedules
   75   handlers that hang occupied all slots for too long: start it again
-  111  the address of --metrics can't be listened on
+  111  the address of --metrics can't be listened on (while something else has
+       it, the worker works, and tries again)
   130  a second SIGINT ended it at once (143: SIGTERM)
 """
 
@@ -48,7 +50,12 @@ Exit codes:
     help="The server: HOST, HOST:PORT, beanstalk://HOST:PORT or unix:PATH; of a cluster HOST,HOST.  "
     "[default: the worker's own, or if it names none that of BEANPOLE_URL]",
 )
-@click.option("-c", "--concurrency", type=COUNT, help="Jobs at a time.  [default: the worker's own]")
+@click.option(
+    "-c",
+    "--concurrency",
+    type=COUNT,
+    help="Jobs at a time, besides those of handlers with slots of their own.  [default: the worker's own]",
+)
 @click.option(
     "--grace",
     type=DURATION,
@@ -136,8 +143,6 @@ def work(  # noqa: PLR0917 - by name, but the first two
 ) -> int:
     from beanpole.cli.worker_log import show_log
     from beanpole.server import listener
-    from beanpole.worker import events
-    from beanpole.worker.log import Log
 
     if url:
         os.environ["BEANPOLE_URL"] = url  # for clients of the handlers that name no server, also in their processes
@@ -152,14 +157,9 @@ def work(  # noqa: PLR0917 - by name, but the first two
     number = lifeline.number if lifeline else 1
     if found.name and lifeline:
         found.name += f" {number}"  # else the process's id tells them apart
-    files = {}
+    files: dict[str, tuple[int, int]] = {}
     if metrics is not None:
-        found.metrics_sockets = listener.open_all((address_of(metrics, number),), METRICS_PORT_DEFAULT)
-        files = listener.socket_files(list(found.metrics_sockets))
-        for each in found.metrics_sockets:
-            each.listen()
-        addresses = ["http:" + listener.address_text(each).removeprefix("tcp:") for each in found.metrics_sockets]
-        Log(found.logger).write(events.METRICS, addresses=addresses)
+        give_metrics(found, address_of(metrics, number), files)
     try:
         if lifeline and found.tubes:
             lifeline.begin(found.stop)
@@ -172,6 +172,35 @@ def work(  # noqa: PLR0917 - by name, but the first two
     finally:
         listener.remove_socket_files(files)
     return ExitCode.OK
+
+
+def give_metrics(found: "Worker", address: str, files: dict[str, tuple[int, int]]) -> None:
+    """Have a worker serve its metrics there: at once, or if something else has the address, as soon as it is free.
+
+    What there is to remove in the end is noted in `files`. Raises StartError: it can't be listened on.
+    """
+    from beanpole.server import listener
+    from beanpole.worker import events
+    from beanpole.worker.log import Log
+
+    log = Log(found.logger)
+
+    def listen() -> list[socket.socket]:
+        sockets = listener.open_all((address,), METRICS_PORT_DEFAULT)
+        files.update(listener.socket_files(sockets))
+        for each in sockets:
+            each.listen()
+        addresses = ["http:" + listener.address_text(each).removeprefix("tcp:") for each in sockets]
+        log.write(events.METRICS, addresses=addresses)
+        return sockets
+
+    try:
+        found.metrics_sockets = listen()
+    except StartError as error:
+        if not listener.is_taken(error):
+            raise
+        log.write(events.METRICS_WAIT, error=str(error))
+        found.metrics_open = listen
 
 
 def address_of(metrics: str, number: int) -> str:

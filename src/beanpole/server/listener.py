@@ -140,6 +140,11 @@ def bind(address: str, port: int) -> socket.socket:
         raise StartError(f"cannot listen on {where}: {reason}", ExitCode.CANNOT_LISTEN) from error
 
 
+def is_taken(error: StartError) -> bool:
+    """Whether an address can't be bound as something else has it, which may end."""
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE
+
+
 def bind_http(address: str, port: int, pause: Callable[[float], None] = time.sleep) -> socket.socket:
     """Bind the console's address; wait for it a moment, which the console of a server that was killed needs to end.
 
@@ -149,7 +154,7 @@ def bind_http(address: str, port: int, pause: Callable[[float], None] = time.sle
         try:
             return bind(address, port)
         except StartError as error:
-            if not left or not isinstance(error.__cause__, OSError) or error.__cause__.errno != errno.EADDRINUSE:
+            if not left or not is_taken(error):
                 raise
         pause(HTTP_BIND_PAUSE_S)
     raise AssertionError("there is a last try")

@@ -16,6 +16,12 @@ class Event:
 JOB = ("id", "tube", "attempt", "max_attempts")  # of which job a line is, and of which attempt at it
 STARTED = Event("worker started", "info", ("server", "tubes", "concurrency"), "it begins to connect")
 METRICS = Event("metrics are served", "info", ("addresses",), "with `--metrics`: where")
+METRICS_WAIT = Event(
+    "metrics are not served",
+    "warning",
+    ("error",),
+    "with `--metrics`: something else has the address, and it is tried again each second",
+)
 STOPPING = Event(
     "stopping",
     "info",
@@ -46,7 +52,7 @@ JOB_DEAD = Event(
     (*JOB, "error", "reason"),
     "no attempt is left, or the handler raised `Dead`; with the traceback of the error, or of the one behind `Dead`",
 )
-JOB_BURIED = Event("job buried", "error", (*JOB, "error", "reason"), "the handler raised `Bury`")
+JOB_BURIED = Event("job buried", "error", (*JOB, "error", "reason"), "the handler raised or returned `Bury`")
 JOB_RELEASED = Event("job released", "info", JOB, "the worker stops, and the time of grace is over")
 JOB_LOST = Event("job lost", "warning", (*JOB, "error"), "the server has it again")
 BACKOFF_FAILED = Event(

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
+from beanpole.errors import StartError
 from beanpole.version import __version__
 from beanpole.worker.handler import Counters, Outcome
 
@@ -31,6 +32,7 @@ PLAIN = "text/plain; charset=utf-8"
 
 HTTP_HEAD_BYTES_MAX = 16_384  # bytes of the head of a request for the metrics
 HTTP_CONNECTIONS_MAX = 32  # connections for the metrics at a time; a further one is closed at once
+OPEN_AGAIN_S = 1.0  # seconds between two tries to listen at an address for the metrics that something else has
 HTTP_REQUEST_S = 5  # seconds from the connection for the metrics to its end: a scraper is a machine nearby
 
 
@@ -69,10 +71,12 @@ class Metrics:
 
     def expect(self, tube: str) -> None:
         """Shows a tube from now on, before it has had a job: what grows from 0 is seen to grow."""
-        self._attempts.setdefault(tube, Histogram(ATTEMPTS))
+        if tube in self._attempts:
+            return
+        self._attempts[tube] = Histogram(ATTEMPTS)
         for outcome in Outcome:
-            self._outcomes.setdefault((tube, outcome), 0)
-        self._durations.setdefault((tube, Outcome.DONE), Histogram(SECONDS))
+            self._outcomes[tube, outcome] = 0
+        self._durations[tube, Outcome.DONE] = Histogram(SECONDS)
 
     def begin(self, tube: str, attempt: int) -> None:
         """Counts an attempt: which one at its job it is."""
@@ -84,7 +88,9 @@ class Metrics:
         self.expect(tube)
         self._outcomes[tube, outcome] += 1
         if seconds is not None:
-            self._durations.setdefault((tube, outcome), Histogram(SECONDS)).add(seconds)
+            if (tube, outcome) not in self._durations:
+                self._durations[tube, outcome] = Histogram(SECONDS)
+            self._durations[tube, outcome].add(seconds)
 
     def text(self, counters: Counters, slots: int) -> str:
         """Returns everything in the text format of Prometheus."""
@@ -124,8 +130,16 @@ def _single(name: str, kind: str, text: str, value: int) -> Iterator[str]:
 class MetricsServer:
     """Answers with what two functions return: the metrics, and a sentence on what is wrong or an empty one."""
 
-    def __init__(self, sockets: Sequence[socket.socket], metrics: Callable[[], str], health: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        sockets: Sequence[socket.socket],
+        metrics: Callable[[], str],
+        health: Callable[[], str],
+        open_later: Callable[[], Sequence[socket.socket]] | None = None,
+    ) -> None:
         self._sockets = sockets
+        self._open_later = open_later
+        self._opening: asyncio.Task[None] | None = None
         self._metrics = metrics
         self._health = health
         self._servers: list[asyncio.Server] = []
@@ -133,12 +147,27 @@ class MetricsServer:
 
     async def start(self) -> None:
         """Begins to serve on the sockets, which listen already."""
-        for each in self._sockets:
+        await self._serve_on(self._sockets)
+        if self._open_later is not None:
+            self._opening = asyncio.create_task(self._open(self._open_later))
+
+    async def _serve_on(self, sockets: Sequence[socket.socket]) -> None:
+        for each in sockets:
             made = await asyncio.start_server(self._accept, sock=each, limit=HTTP_HEAD_BYTES_MAX)
             self._servers.append(made)
 
+    async def _open(self, open_later: Callable[[], Sequence[socket.socket]]) -> None:
+        """Makes the sockets once it is possible: what has the address now may be a worker that is about to end."""
+        while True:
+            await asyncio.sleep(OPEN_AGAIN_S)
+            with contextlib.suppress(OSError, StartError):
+                await self._serve_on(open_later())
+                return
+
     async def stop(self) -> None:
         """Closes the sockets, and the connections at once."""
+        if self._opening is not None:
+            self._opening.cancel()
         for server in self._servers:
             server.close()
         for task in self._serving:

@@ -128,6 +128,8 @@ class Worker:
         """The same for Prometheus: ``worker.metrics.text(worker.counters, worker.concurrency)``."""
         self.metrics_sockets: Sequence[socket.socket] = ()
         """Listening sockets on which :meth:`serve` answers requests for these over HTTP; it closes them."""
+        self.metrics_open: Callable[[], Sequence[socket.socket]] | None = None
+        """Makes these later: called each second until it raises no OSError or StartError; None: none are to come."""
         self.name = name
         """What its connections are called on the server; None: the host, the process, its tubes and the version."""
         self._codec = codec or (BytesCodec() if encoding is None else TextCodec(encoding))
@@ -322,7 +324,7 @@ class Worker:
         handlers = self._handlers if self.processes else in_threads(self._handlers)
         check_for_processes(self._hooks.middleware, handlers.values())
         self._loop = asyncio.get_running_loop()
-        http = MetricsServer(self.metrics_sockets, self._metrics_text, self._what_is_wrong)
+        http = MetricsServer(self.metrics_sockets, self._metrics_text, self._what_is_wrong, self.metrics_open)
         await http.start()
         log = Log(self.logger)
         address = Address.of(self.address)

@@ -73,14 +73,24 @@ def test_a_worker_without_a_server_is_not_healthy(tmp_path: Path) -> None:
         assert worker.stop() == 0
 
 
-@pytest.mark.parametrize("address", ["nowhere.invalid:1", "127.0.0.1:x", "taken"])
+@pytest.mark.parametrize("address", ["nowhere.invalid:1", "127.0.0.1:x"])
 def test_an_address_that_cannot_be_listened_on_is_refused(tmp_path: Path, address: str) -> None:
-    with socket.create_server((HOST, 0)) as taken:
-        address = f"{HOST}:{taken.getsockname()[1]}" if address == "taken" else address
-        with program(tmp_path, 1, "--metrics", address) as worker:
-            assert worker.wait_exit() == 111
-            assert "beanpole: " in worker.messages
-            assert "Traceback" not in worker.messages
+    with program(tmp_path, 1, "--metrics", address) as worker:
+        assert worker.wait_exit() == 111
+        assert "beanpole: " in worker.messages
+        assert "Traceback" not in worker.messages
+
+
+def test_a_worker_works_while_something_else_has_the_address_of_its_metrics(beanpole: Server, tmp_path: Path) -> None:
+    with contextlib.ExitStack() as worked:
+        with socket.create_server((HOST, 0)) as taken:
+            address = f"{HOST}:{taken.getsockname()[1]}"
+            worker = worked.enter_context(program(tmp_path, beanpole.port, "--metrics", address))
+            worker.wait_event("metrics are not served")
+            worked.enter_context(Client((HOST, beanpole.port))).put("x", tube="loop")
+            worker.wait_ledger("end")
+        assert get(worker, "/health") == (200, "ok\n")
+        assert worker.stop() == 0
 
 
 def test_sessions_show_which_worker_waits(beanpole: Server, tmp_path: Path) -> None:
