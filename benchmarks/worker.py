@@ -5,6 +5,7 @@ queue, the client and the worker, as in the figures that other queues publish in
 
     put: bodies of 100 bytes, by one client, one call at a time and by `put_many`
     work off: the jobs lie there and the worker waits beside a paused tube; from the end of the pause to the last delete
+    in batches: the same with a handler that is called with 100 jobs at a time, by one slot
     put to done: the worker waits at an empty tube; from the first put to the last delete
 
 Servers take turns, each freshly started, and medians are printed. With a log each put is synced before its reply, which
@@ -75,17 +76,28 @@ def cpu_s(pid: int) -> float:
     return time.clock_gettime_ns(~pid << 3 | 2) / 1e9 + sum(cpu_s(int(child)) for child in children)
 
 
+batching = Worker()
+
+
+@batching.handler(TUBE, batch=100, linger=0.2)
+async def noop_many(tasks: list[Task[bytes]]) -> None:
+    """Do nothing."""
+
+
 @contextmanager
-def working(server: Server, client: "Client[bytes]", processes: int) -> Iterator[subprocess.Popen[bytes]]:
+def working(
+    server: Server, client: "Client[bytes]", processes: int, name: str = "worker"
+) -> Iterator[subprocess.Popen[bytes]]:
     """Run a worker that waits for jobs, with its own ten at a time in each process."""
     assert not isinstance(server.address, str)
     host, port = server.address
-    command = [sys.executable, "-m", "beanpole", "worker", f"{__spec__.name}:worker", "--url", f"{host}:{port}"]
+    command = [sys.executable, "-m", "beanpole", "worker", f"{__spec__.name}:{name}", "--url", f"{host}:{port}"]
     with tempfile.TemporaryFile() as log:
         with uninterrupted():
             process = subprocess.Popen([*command, "--processes", str(processes)], stdout=log, stderr=log)
         try:
-            wait(lambda: client.stats_tube(TUBE).current_waiting == processes * worker.concurrency, process)
+            slots = {"worker": worker, "batching": batching}[name].slots
+            wait(lambda: client.stats_tube(TUBE).current_waiting == processes * slots, process)
             yield process
         finally:
             stop(process)
@@ -111,6 +123,15 @@ def measure(
         def none_left() -> bool:
             tube = client.stats_tube(TUBE)
             return not tube.current_jobs_ready and not tube.current_jobs_reserved
+
+        client.pause_tube(TUBE, PAUSE_S)
+        client.put_many(bodies)
+        with working(server, client, 1, "batching") as process:
+            before_s = cpu_s(process.pid)
+            began_s = time.perf_counter()
+            client.pause_tube(TUBE, 0)
+            found["work off in batches, 1 process: jobs/s"] = jobs / (wait(none_left, process) - began_s)
+            found["work off in batches: CPU of the worker a job, µs"] = (cpu_s(process.pid) - before_s) / jobs * 1e6
 
         for count in processes:
             suffix = f", {count} process{'es' * (count > 1)}"

@@ -8,14 +8,17 @@ has two ends: `run` returns the result that counts, and `over` is done when no h
 
 import asyncio
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from beanpole.errors import ConnectionLostError, NotFoundError, ReplyError, UnexpectedReplyError
+from beanpole.errors import ConnectionLostError, NotFoundError, UnexpectedReplyError
 from beanpole.worker.calls import Ended
 from beanpole.worker.client import WorkerClient
 from beanpole.worker.executor import Running
 from beanpole.worker.handler import Handler, Task
+
+GONE = (NotFoundError, ConnectionLostError, UnexpectedReplyError)
+"""The answers to a touch after which a job is not ours any more."""
 
 CANCEL_S = 1.0  # seconds that a cancelled or killed handler has for its end until its job is given back
 
@@ -29,11 +32,13 @@ class Cut(enum.Enum):
 
 
 class Attempt:
-    """A reserved job, and the handler that runs for it."""
+    """A reserved job, or a batch of them, and the handler that runs for it."""
 
-    def __init__(self, client: WorkerClient, task: Task[object], handler: Handler) -> None:
+    def __init__(self, client: WorkerClient, tasks: Sequence[Task[Any]], handler: Handler) -> None:
         self._client = client
-        self.task = task
+        self.tasks = tasks
+        self.lost: set[int] = set()
+        """Jobs of a batch, by id, that the server has taken back; with the last one the attempt is interrupted."""
         self._handler = handler
         self._loop = asyncio.get_running_loop()
         self._cut: asyncio.Future[Cut] = self._loop.create_future()
@@ -54,25 +59,25 @@ class Attempt:
 
     async def run(
         self,
-        start: Callable[[Handler, Task[object]], Running],
-        earlier: "Attempt | None",
+        start: Callable[[Handler, Sequence[Task[Any]]], Running],
+        earlier: "asyncio.Future[Any] | None",
     ) -> Cut | Ended:
         """Runs the handler; returns what it raised, or why the attempt was interrupted.
 
-        If the handler of an `earlier` attempt still runs here, the attempt waits for it first, up to its own timeout:
-        one worker never runs the same job twice at the same time.
+        If the handler of an earlier attempt still runs here, the attempt waits for its end, `earlier`, first, up to its
+        own timeout: one worker never runs the same job twice at the same time.
         """
         self._start_timers()
         try:
-            if earlier is not None and not earlier.over.done():
-                await self._wait(earlier.over)
+            if earlier is not None and not earlier.done():
+                await self._wait(earlier)
                 if self._cut.done() and self._cut.result() is Cut.TIMEOUT:
                     return TimeoutError(
                         f"not begun: an earlier attempt ran on here for {self._handler.timeout_s} s more"
                     )
                 self._start_timeout()  # again: the wait does not count towards this handler's time
             if not self._cut.done():
-                self._running = start(self._handler, self.task)
+                self._running = start(self._handler, self.tasks)
                 await self._wait(self._running.done)
                 # A result that arrives together with an interruption still counts: the handler did finish. But not if
                 # the job is lost: its result would be sent for a job that may already run elsewhere.
@@ -85,8 +90,12 @@ class Attempt:
 
     def _start_timers(self) -> None:
         """Starts to touch the job, at half of its TTR so that one lost touch does no harm, and starts the timeout."""
-        self._timers["touch"] = self._loop.call_later(self.task.stats.ttr / 2, self._touch_soon)
+        self._touch_later()
         self._start_timeout()
+
+    def _touch_later(self) -> None:
+        ttr_s = min(task.stats.ttr for task in self.tasks)
+        self._timers["touch"] = self._loop.call_later(ttr_s / 2, self._touch_soon)
 
     def _start_timeout(self) -> None:
         if "timeout" in self._timers:
@@ -94,7 +103,7 @@ class Attempt:
         if self._handler.timeout_s is not None:
             self._timers["timeout"] = self._loop.call_later(self._handler.timeout_s, self.interrupt, Cut.TIMEOUT)
 
-    def _clean_up(self, earlier: "Attempt | None") -> None:
+    def _clean_up(self, earlier: "asyncio.Future[Any] | None") -> None:
         """Stops the timers and the touching; `over` is done once the handlers that are left have ended."""
         for timer in self._timers.values():
             timer.cancel()
@@ -104,8 +113,8 @@ class Attempt:
             self._running.done.add_done_callback(self._end)
             if self._running.stop is not None:
                 self._running.stop()
-        elif earlier is not None and not earlier.over.done():
-            earlier.over.add_done_callback(self._end)
+        elif earlier is not None and not earlier.done():
+            earlier.add_done_callback(self._end)
         else:
             self._end()
 
@@ -125,14 +134,14 @@ class Attempt:
 
     def _touch_soon(self) -> None:
         """Touches the job, unless the last touch still waits for its reply; called every half TTR."""
-        self._timers["touch"] = self._loop.call_later(self.task.stats.ttr / 2, self._touch_soon)
+        self._touch_later()
         if self._touching is None or self._touching.done():
             self._touching = self._loop.create_task(self._touch())
 
     async def _touch(self) -> None:
-        try:
-            await self._client.touch(self.task.id)
-        except (NotFoundError, ConnectionLostError, UnexpectedReplyError):
+        """Touches what is still ours. After OUT_OF_MEMORY or INTERNAL_ERROR it is: it is touched again in time."""
+        ids = [task.id for task in self.tasks if task.id not in self.lost]
+        answers = await self._client.touch_each(ids)
+        self.lost |= {id for id, answer in zip(ids, answers, strict=True) if isinstance(answer, GONE)}
+        if len(self.lost) == len(self.tasks):
             self.interrupt(Cut.LOST)
-        except ReplyError:
-            pass  # OUT_OF_MEMORY or INTERNAL_ERROR: the job is still ours, and is touched again before its TTR ends

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from beanpole.worker.handler import Function, Handler, Place, Task, is_async, name_of
+from beanpole.worker.handler import Function, Given, Handler, Place, is_async, name_of
+from beanpole.worker.policy import ON_PURPOSE
 
 Ended = BaseException | None  # what a call raised, or None
 FORKED_EXIT_CODE = 70  # the exit code of a forked copy that returned to the worker's code; EX_SOFTWARE of sysexits.h
@@ -41,11 +42,13 @@ def call(function: Function, *args: object) -> Ended:
         return error
     finally:
         stop_if_forked(pid)
-    return not_awaited(function, result)
+    return meant(function, result)
 
 
-def not_awaited(function: Function, result: object) -> TypeError | None:
-    """What is wrong with the result of a plain function; None: nothing."""
+def meant(function: Function, result: object) -> Ended:
+    """What a result says: what the function could have raised as well, or what is wrong with it; None: nothing."""
+    if isinstance(result, ON_PURPOSE):
+        return result
     if not inspect.iscoroutine(result):
         return None
     result.close()
@@ -56,14 +59,14 @@ async def call_async(function: Function, *args: object) -> Ended:
     """Awaits a coroutine function; returns what it raised. Being cancelled is one of the things it may raise."""
     pid = os.getpid()
     try:
-        await function(*args)
+        result = await function(*args)
     except GeneratorExit:
         raise
     except BaseException as error:  # noqa: BLE001 - see above
         return error
     finally:
         stop_if_forked(pid)
-    return None
+    return meant(function, result)
 
 
 class HandlerThread:
@@ -117,16 +120,16 @@ class Chain:
     middleware: tuple[Function, ...]
     function: Function
 
-    def __call__(self, task: Task[Any]) -> object:
-        """Raises TypeError if the handler returned a coroutine."""
+    def __call__(self, task: Given) -> object:
+        """Raises what the handler returned to say what it wants, and TypeError if that is a coroutine."""
         return self._call(0, task)
 
-    def _call(self, at: int, task: Task[Any]) -> object:
+    def _call(self, at: int, task: Given) -> object:
         if at < len(self.middleware):
             return self.middleware[at](task, partial(self._call, at + 1, task))
         result = self.function(task)
-        if (mistake := not_awaited(self.function, result)) is not None:
-            raise mistake
+        if (ended := meant(self.function, result)) is not None:
+            raise ended
         return result
 
 
@@ -137,7 +140,7 @@ class AsyncChain:
     middleware: tuple[Function, ...]
     function: Function
 
-    async def __call__(self, task: Task[Any]) -> object:
+    async def __call__(self, task: Given) -> object:
         """Raises TypeError if a middleware did not await what it called: nobody has done the job then."""
         called: list[tuple[int, Coroutine[Any, Any, object]]] = []
 
@@ -148,7 +151,10 @@ class AsyncChain:
         async def run(at: int) -> object:
             if at < len(self.middleware):
                 return await self.middleware[at](task, partial(call, at + 1))
-            return await self.function(task)
+            result = await self.function(task)
+            if (ended := meant(self.function, result)) is not None:
+                raise ended
+            return result
 
         forgotten: list[int] = []
         try:

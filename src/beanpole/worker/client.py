@@ -5,10 +5,11 @@ job that it has finished went back to the queue when the old one broke, and a se
 given the same id to another job.
 """
 
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from beanpole.client import AsyncClient, Job, JobInfo, StatsJob
-from beanpole.errors import BatchError, BodyError, ConnectionLostError
+from beanpole.errors import BatchError, BeanpoleError, BodyError, ConnectionLostError
 
 if TYPE_CHECKING:
     from beanpole.client.aio_link import Link
@@ -20,17 +21,27 @@ class WorkerClient(AsyncClient[Any]):
 
     _was_made = False
 
-    async def reserve_described(self, timeout_s: int | None) -> Job[Any]:
-        """Waits up to so many seconds for a job, and reserves it: with its `info`, if the server has ``reserve-many``.
+    async def reserve_described(self, count: int, timeout_s: int | None) -> list[Job[Any] | BodyError]:
+        """Waits up to so many seconds for a job, and reserves it and up to `count` that are ready then.
 
-        Raises what :meth:`reserve` does.
+        They have their `info`, if the server has ``reserve-many``. Raises what :meth:`reserve` does, but for a body
+        that can't be decoded: that is one of the results.
         """
         try:
-            return (await self.reserve_many(1, timeout_s))[0]
+            return [*await self.reserve_many(count, timeout_s)]
         except BatchError as error:
-            if isinstance(error.__cause__, BodyError):
-                raise error.__cause__ from None
+            found = [each for each in error.results if isinstance(each, Job | BodyError)]
+            if found:
+                return found
             raise
+
+    async def touch_each(self, ids: Sequence[int]) -> Sequence[object]:
+        """Touches jobs; returns for each an error, or None."""
+        return await _each(ids, self.touch, self.touch_many)
+
+    async def delete_each(self, ids: Sequence[int]) -> Sequence[object]:
+        """Deletes jobs; returns for each an error, or None."""
+        return await _each(ids, self.delete, self.delete_many)
 
     async def give_back(self, id: int, pri: int) -> None:
         """Gives a job back on which nobody has failed: where the server knows that, it is no attempt.
@@ -49,6 +60,20 @@ class WorkerClient(AsyncClient[Any]):
         link = await super()._connected(call)
         self._was_made = True
         return link
+
+
+async def _each(
+    ids: Sequence[int],
+    one: Callable[[int], Awaitable[object]],
+    many: Callable[[Sequence[int]], Awaitable[object]],
+) -> Sequence[object]:
+    try:
+        await (one(ids[0]) if len(ids) == 1 else many(ids))
+    except BatchError as error:
+        return error.results
+    except BeanpoleError as error:
+        return [error] * len(ids)
+    return [None] * len(ids)
 
 
 def stats_of(info: JobInfo) -> StatsJob:

@@ -29,9 +29,9 @@ class WorkerContext:
     log: Log
 
     log_done: bool  # whether a job that is done is worth a log line
-    dial: Callable[[], WorkerClient]  # makes a client that is not connected yet
+    dial: Callable[[Sequence[str]], WorkerClient]  # makes a client for some tubes that is not connected yet
     reserve_s: int | None  # seconds of a reserve; None: for ever
-    slots: int  # jobs at a time
+    slots: int  # calls of handlers at a time
     stuck_timeout_s: float | None  # seconds for which all slots may be occupied by handlers that hang; None: for ever
     schedules: Sequence[Declared] = ()  # what is set on the server
     max_jobs: int | None = None  # how many jobs may begin until the worker stops; None: any number

@@ -5,11 +5,19 @@ Of an error a job keeps a line that says it, and where it came from, in a few by
 
 import contextlib
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from beanpole.errors import BuriedError, OutOfMemoryError
+from beanpole.errors import (
+    BeanpoleError,
+    BuriedError,
+    ConnectionLostError,
+    NotFoundError,
+    OutOfMemoryError,
+    ReplyError,
+)
 from beanpole.protocol.limits import TEXT_BYTES_MAX
 from beanpole.worker import events
 from beanpole.worker.attempt import Cut
@@ -57,6 +65,19 @@ async def send_outcome(
         return Ending(Outcome.BURIED)
 
 
+async def send_done(client: WorkerClient, tasks: Sequence[Task[Any]]) -> dict[int, Ending]:
+    """Says in one round trip that jobs are done; returns what came of each. Raises BeanpoleError."""
+    endings = {}
+    for task, error in zip(tasks, await client.delete_each([task.id for task in tasks]), strict=True):
+        if isinstance(error, NotFoundError | ConnectionLostError):
+            endings[task.id] = Ending(Outcome.LOST, lost=str(error))
+        elif isinstance(error, BeanpoleError):
+            raise error
+        else:
+            endings[task.id] = Ending(Outcome.DONE)
+    return endings
+
+
 async def _send_error(
     client: WorkerClient, task: Task[Any], handler: Handler, error: BaseException, log: Log
 ) -> Ending:
@@ -74,8 +95,23 @@ async def _send_error(
         return Ending(Outcome.RETRIED, delay_s)
     if not isinstance(error, Bury):
         return await _send_death(client, task, error)
-    await client.bury(task.id, task.stats.pri)
+    if await _keeps_buried(client, task, error):
+        await _send_death(client, task, error)
+    else:
+        await client.bury(task.id, task.stats.pri)
     return Ending(Outcome.BURIED)
+
+
+async def _keeps_buried(client: WorkerClient, task: Task[Any], error: Bury) -> bool:
+    """Whether a job that is dead stays where it is, buried: then its reason can be said, for which bury has no room."""
+    if not str(error) or "get-rules" not in await client.features():
+        return False
+    try:
+        return "dead" not in await client.get_rules(task.tube)
+    except NotFoundError:
+        return True
+    except ReplyError:  # perhaps it has no right to ask
+        return False
 
 
 async def _send_failure(client: WorkerClient, task: Task[Any], error: BaseException) -> Ending:

@@ -17,11 +17,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from beanpole.errors import HandlerDiedError
 from beanpole.worker.calls import Ended, HandlerThread, around, call, call_async
-from beanpole.worker.handler import Function, Handler, Place, Task, is_async
+from beanpole.worker.handler import Function, Handler, Place, Task, is_async, tasks_of
 
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnProcess
@@ -50,18 +50,33 @@ class Executor:
         self._hook_thread: HandlerThread | None = None
         self._child = Child()
 
-    def start(self, handler: Handler, task: Task[object]) -> Running:
+    def start(self, handler: Handler, tasks: Sequence[Task[Any]]) -> Running:
         """Starts a handler, and the middleware around it."""
         function = around(self._middleware, handler)
+        task = tasks[0] if handler.batch is None else list(tasks)
         if handler.place is Place.LOOP:
             done = asyncio.ensure_future(call_async(function, task))
             return Running(done, done.cancel)
+        if handler.place is Place.THREAD:
+            return Running(self._own_thread().submit(partial(call, function, task)), None)
+        self._child.reset()
+        return Running(self._own_thread().submit(partial(self._child.run, function, task)), self._child.kill)
+
+    def warm(self, handlers: Sequence[Handler]) -> "asyncio.Future[Ended] | None":
+        """Starts the process, if handlers need one and there is none; done when it has imported what it runs.
+
+        What goes wrong there is found by the first job.
+        """
+        if not handlers or self._child.is_there:
+            return None
+        self._child.reset()
+        functions = [around(self._middleware, each) for each in handlers]
+        return self._own_thread().submit(partial(self._child.run, imported, functions))
+
+    def _own_thread(self) -> HandlerThread:
         if self._thread is None:
             self._thread = HandlerThread(self._name)
-        if handler.place is Place.THREAD:
-            return Running(self._thread.submit(partial(call, function, task)), None)
-        self._child.reset()
-        return Running(self._thread.submit(partial(self._child.run, function, task)), self._child.kill)
+        return self._thread
 
     async def call_hook(self, hook: Function, *args: object) -> Ended:
         """Calls a hook and waits for it, in a thread of its own: a handler may hang in the other one."""
@@ -88,13 +103,17 @@ class Child:
         self._lock = threading.Lock()
         self._killed = False
 
+    @property
+    def is_there(self) -> bool:
+        return self._process is not None
+
     def reset(self) -> None:
         self._killed = False
 
-    def run(self, function: Function, task: Task[object]) -> Ended:
+    def run(self, function: Function, given: Any) -> Ended:  # noqa: ANN401 - what the function is called with
         """Runs a handler in the process and waits for it; returns what it raised, or HandlerDiedError."""
         try:
-            order = pickle.dumps((function, task))
+            order = pickle.dumps((function, given))
         except Exception as error:  # noqa: BLE001 - pickle raises what it likes
             return error
         try:
@@ -108,10 +127,12 @@ class Child:
         if not answer:
             return HandlerDiedError(self._discard())
         try:
-            ended: Ended = pickle.loads(answer)  # noqa: S301 - from a process of our own
+            ended, marks = pickle.loads(answer)  # noqa: S301 - from a process of our own
         except Exception as error:  # noqa: BLE001 - see above
             return error
-        return ended
+        for task, mark in zip(marks and tasks_of(given), marks, strict=True):
+            task.mark = mark
+        return cast("Ended", ended)
 
     def kill(self) -> None:
         """Kills the process; what runs in it ends with HandlerDiedError. The next run starts another."""
@@ -171,23 +192,33 @@ def _die_with_parent() -> None:
     os._exit(1)
 
 
+def imported(_functions: object) -> None:
+    """Does nothing: who is called so has imported the functions."""
+
+
 def _answer(order: bytes) -> bytes:
-    """Calls a handler; returns what it raised, as bytes."""
+    """Calls a handler; returns what it raised, and what it has said of the tasks that it has marked, as bytes."""
+    tasks: list[Task[Any]] = []
     try:
-        function, task = pickle.loads(order)  # noqa: S301 - from a process of our own
+        function, given = pickle.loads(order)  # noqa: S301 - from a process of our own
     except Exception as error:  # noqa: BLE001 - what an import raises
         ended: Ended = error
     else:
-        ended = call(function, task)
+        ended = call(function, given)
+        tasks = [] if function is imported else tasks_of(given)
+    return pickle.dumps((_portable(ended), [task.mark and (_portable(task.mark[0]),) for task in tasks]))
+
+
+def _portable(ended: Ended) -> Ended:
+    """What the worker's process can read: the error with its traceback as a note, or one that stands for it."""
     if ended is None:
-        return pickle.dumps(None)
+        return None
     note = "".join(traceback.format_exception(ended))
     try:
         ended.add_note(f"in process {os.getpid()}:\n{note}")
-        data = pickle.dumps(ended)
-        pickle.loads(data)  # noqa: S301 - from a process of our own
+        pickle.loads(pickle.dumps(ended))  # noqa: S301 - from a process of our own
     except Exception:  # noqa: BLE001 - see above
         stand_in = RuntimeError(f"{type(ended).__qualname__}: {ended}")
         stand_in.add_note(f"in process {os.getpid()}:\n{note}")
-        return pickle.dumps(stand_in)
-    return data
+        return stand_in
+    return ended

@@ -186,6 +186,27 @@ class JobFunction(Generic[P, R]):
         return f"{name_of(self.function)}{self._signature.replace(return_annotation=inspect.Signature.empty)}"
 
 
+class BatchFunction(JobFunction[[Any], R]):
+    """A function for batches: ``send.put(body)`` puts a job, and a worker calls ``send(tasks)`` with a list of them.
+
+    The body is whatever JSON can say. Made by :meth:`Worker.function` with `batch`.
+    """
+
+    def encode(self, body: Any) -> bytes:  # noqa: ANN401 - what JSON can say
+        """The body of a job. Raises TypeError."""
+        try:
+            return _json(body)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise TypeError(f"{self._called()}: JSON can't say the body: {error}") from error
+
+    def decode(self, body: object) -> Any:  # noqa: ANN401 - see above
+        """What was put. Raises Dead if it is no JSON."""
+        try:
+            return json.loads(body) if isinstance(body, str | bytes) else body
+        except ValueError as error:
+            raise Dead(f"the body is no JSON: {error}") from None
+
+
 def _json(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
@@ -245,26 +266,55 @@ class Handle:
         finally:
             _task.reset(before)
 
+    def _read(self, tasks: list[Task[Any]]) -> list[Task[Any]]:
+        """The tasks of a batch with their bodies decoded; those of which that can't be are dead."""
+        found = []
+        for task in tasks:
+            try:
+                task.body = self._called.decode(task.body)
+                found.append(task)
+            except Dead as error:
+                task.fail(error)
+        return found
+
 
 class PlainHandle(Handle):
     """Of a plain function, in a thread or a process."""
 
-    def __call__(self, task: Task[Any]) -> None:
+    def __call__(self, task: Task[Any]) -> object:
         """Calls the function."""
         with self._running(task) as arguments:
-            self._called.function(**arguments)
+            return self._called.function(**arguments)
 
 
 class AsyncHandle(Handle):
     """Of a coroutine function, on the event loop."""
 
-    async def __call__(self, task: Task[Any]) -> None:
+    async def __call__(self, task: Task[Any]) -> object:
         """Awaits the function."""
         with self._running(task) as arguments:
-            await self._called.function(**arguments)
+            return await self._called.function(**arguments)
 
 
-def handle_of(called: JobFunction[..., Any], connections: Connections) -> Callable[[Task[Any]], Any]:
+class PlainBatchHandle(Handle):
+    """Of a plain function for batches."""
+
+    def __call__(self, tasks: list[Task[Any]]) -> object:
+        """Calls the function with the jobs whose body can be read, if there are any."""
+        return self._called.function(found) if (found := self._read(tasks)) else None
+
+
+class AsyncBatchHandle(Handle):
+    """Of a coroutine function for batches."""
+
+    async def __call__(self, tasks: list[Task[Any]]) -> object:
+        """Awaits the function with the jobs whose body can be read, if there are any."""
+        return await self._called.function(found) if (found := self._read(tasks)) else None
+
+
+def handle_of(called: JobFunction[..., Any], connections: Connections) -> Callable[[Any], Any]:
+    if isinstance(called, BatchFunction):
+        return (AsyncBatchHandle if is_async(called.function) else PlainBatchHandle)(called, connections)
     return (AsyncHandle if is_async(called.function) else PlainHandle)(called, connections)
 
 
@@ -285,9 +335,9 @@ def find(module: str, name: str) -> JobFunction[..., Any]:
     raise pickle.PicklingError(f"another process can't find {name} in {module}: decorate it at the top of its module")
 
 
-def there(module: str, name: str, address: Address) -> Handle:
+def there(module: str, name: str, address: Address) -> Callable[[Any], Any]:
     """The handler in a process that runs handlers. What it puts goes where the worker's jobs are from."""
     found = find(module, name)
     connections = found._connections  # noqa: SLF001 - both are one thing in two processes
     connections.override = address
-    return PlainHandle(found, connections)
+    return handle_of(found, connections)

@@ -2,6 +2,7 @@
 
 import enum
 import inspect
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from beanpole.client.job import Job
 from beanpole.client.stats import StatsJob
 from beanpole.errors import ArgumentError
+from beanpole.protocol.limits import FRAMES_MAX
 from beanpole.worker.policy import Delays
 
 if TYPE_CHECKING:
@@ -35,6 +37,9 @@ class Handler:
     max_attempts: int | None  # attempts until a job is dead; None: no limit
     backoff: Delays
     timeout_s: float | None  # seconds that an attempt may take; None: no limit
+    concurrency: int | None = None  # slots that work for it alone, and no others do; None: those that are for all
+    batch: int | None = None  # jobs at most for which it is called once, with a list; None: with one job
+    linger_s: float = 0  # seconds that a batch which is not full waits for more
 
 
 @dataclass(slots=True)
@@ -62,8 +67,16 @@ def is_count(value: object) -> bool:
     return isinstance(value, int) and value >= 1
 
 
-def make_handler(
-    function: Function, *, max_attempts: int | None, backoff: Delays, timeout_s: float | None, process: bool
+def make_handler(  # noqa: PLR0913 - all but the first by name
+    function: Function,
+    *,
+    max_attempts: int | None,
+    backoff: Delays,
+    timeout_s: float | None,
+    process: bool,
+    concurrency: int | None = None,
+    batch: int | None = None,
+    linger_s: float = 0,
 ) -> Handler:
     """A handler from the arguments of :meth:`Worker.handler`. Raises ArgumentError."""
     if not callable(function):
@@ -72,6 +85,12 @@ def make_handler(
         raise ArgumentError(f"max_attempts must be 1 or more, or None for no end, not {max_attempts!r}")
     if timeout_s is not None and not timeout_s > 0:
         raise ArgumentError(f"timeout must be more than 0 seconds, or None, not {timeout_s!r}")
+    if concurrency is not None and not is_count(concurrency):
+        raise ArgumentError(f"the concurrency of a handler must be 1 or more, or None, not {concurrency!r}")
+    if batch is not None and not (is_count(batch) and batch <= FRAMES_MAX):
+        raise ArgumentError(f"batch must be from 1 to {FRAMES_MAX} jobs, or None, not {batch!r}")
+    if not 0 <= linger_s < math.inf or (linger_s and batch is None):
+        raise ArgumentError(f"linger is the seconds, 0 or more, that a batch waits for more jobs, not {linger_s!r}")
     place = Place.PROCESS if process else Place.LOOP if is_async(function) else Place.THREAD
     if place is Place.PROCESS:
         name = getattr(function, "__qualname__", "<object>")
@@ -79,7 +98,16 @@ def make_handler(
             raise ArgumentError(f"{name} is async, and a process runs plain functions: leave out process=True")
         if "<" in name:
             raise ArgumentError(f"{name} can't be found by another process: define it at the top of a module")
-    return Handler(function, place, max_attempts, backoff, timeout_s)
+    slots = 1 if concurrency is None and batch is not None else concurrency  # of two that wait, neither batch is full
+    return Handler(function, place, max_attempts, backoff, timeout_s, slots, batch, linger_s)
+
+
+def shares(handlers: Mapping[str, Handler], slots: int) -> list[tuple[str, ...]]:
+    """The tubes of each slot: those of one handler for its own slots, of all others for the `slots` that they share."""
+    tubes: dict[int, list[str]] = {}
+    for tube, handler in handlers.items():
+        tubes.setdefault(id(handler) if handler.concurrency else 0, []).append(tube)
+    return [tuple(each) for each in tubes.values() for _ in range(handlers[each[0]].concurrency or slots)]
 
 
 def in_threads(handlers: Mapping[str, Handler]) -> dict[str, Handler]:
@@ -155,7 +183,7 @@ class Counters:
 class Task(Job[B]):
     """A job as its handler sees it: its id and body, and which attempt this is."""
 
-    __slots__ = ("attempt", "counted", "fire", "max_attempts", "schedule", "scheduled_at", "stats")
+    __slots__ = ("attempt", "counted", "fire", "mark", "max_attempts", "schedule", "scheduled_at", "stats")
 
     def __init__(self, id: int, body: B, stats: StatsJob, attempt: int, max_attempts: int | None) -> None:
         super().__init__(id, body)
@@ -173,11 +201,34 @@ class Task(Job[B]):
         """For which of its times, in UTC."""
         self.fire: int | None = None
         """How many of its times had become jobs with this one; None: somebody has fired it by hand."""
+        self.mark: tuple[BaseException | None] | None = None
+        """What the handler of a batch has said of this one: an error, or None in it: it is done. None: nothing."""
 
     @property
     def tube(self) -> str:
         """The tube that the job was in."""
         return self.stats.tube
 
+    def done(self) -> None:
+        """Says that this job is done, whatever comes of the others of its batch, and of the call."""
+        self.mark = (None,)
+
+    def fail(self, error: BaseException) -> None:
+        """Says that this job has failed, as if its handler had raised this: an error, or Retry, Dead or Bury.
+
+        Raises TypeError for what can't be raised.
+        """
+        if not isinstance(error, BaseException):
+            raise TypeError(f"what a job fails with is an exception, not {error!r}")
+        self.mark = (error,)
+
     def __repr__(self) -> str:
         return f"beanpole.Task(id={self.id!r}, body={self.body!r}, tube={self.tube!r}, attempt={self.attempt!r})"
+
+
+Given = Task[Any] | list[Task[Any]]
+"""What a handler is called with: a list, if it has batches."""
+
+
+def tasks_of(given: Given) -> list[Task[Any]]:
+    return given if isinstance(given, list) else [given]

@@ -46,9 +46,10 @@ class Retry(Exception):  # noqa: N818 - it is no error: a handler raises it to s
 
 
 class Bury(Exception):  # noqa: N818 - see Retry
-    """Raised by a handler: put this job aside; it is buried until somebody kicks it (``bury``).
+    """Raised by a handler: put this job aside; it is buried until somebody kicks it.
 
-    `reason` is for the log: the server keeps none, as it does for :class:`Dead`.
+    `reason` stays with the job where the server keeps one, and buries its dead (``fail-job dead=now``); elsewhere, as
+    where a rule of the tube sends the dead away, it is for the log (``bury``).
     """
 
     def __init__(self, reason: str = "") -> None:

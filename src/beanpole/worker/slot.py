@@ -1,4 +1,4 @@
-"""A slot: one connection and one job at a time on it. A worker has as many slots as jobs that it may run at once.
+"""A slot: one connection and one job, or batch of them, at a time on it. A worker has as many slots as it may run.
 
 A slot reserves only when it has nothing to run, so a worker never holds a job that nobody works on. All commands for a
 job go over the connection that reserved it: no other may touch or delete it, and no reserve blocks that connection
@@ -7,18 +7,26 @@ while the handler runs. After anything unexpected the connection is closed, and 
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from typing import Any
 
-from beanpole.client import Backoff, Job, StatsJob
-from beanpole.errors import BeanpoleError, BodyError, ConnectionLostError, NotFoundError, TimedOutError
+from beanpole.client import Backoff, Job, JobInfo, StatsJob
+from beanpole.errors import (
+    BeanpoleError,
+    BodyError,
+    ConnectionLostError,
+    DeadlineSoonError,
+    NotFoundError,
+    TimedOutError,
+)
 from beanpole.worker import events
 from beanpole.worker.attempt import CANCEL_S, Attempt, Cut
 from beanpole.worker.calls import Ended
 from beanpole.worker.client import WorkerClient, stats_of
-from beanpole.worker.context import WorkerContext
-from beanpole.worker.ending import Ending, about, send_outcome, traceback_of, why, write_ending
+from beanpole.worker.context import WorkerContext, first_of
+from beanpole.worker.ending import Ending, about, send_done, send_outcome, traceback_of, why, write_ending
 from beanpole.worker.executor import Executor
-from beanpole.worker.handler import Function, Handler, Outcome, Task, name_of
+from beanpole.worker.handler import Function, Handler, Outcome, Place, Task, name_of
 from beanpole.worker.policy import Dead, attempt_number, is_used_up
 
 JOBS_NAMED = 5  # jobs that a worker names when it says for whom it waits
@@ -27,13 +35,17 @@ JOBS_NAMED = 5  # jobs that a worker names when it says for whom it waits
 class Slot:
     """One connection, and one job at a time on it."""
 
-    def __init__(self, context: WorkerContext, name: str) -> None:
+    def __init__(self, context: WorkerContext, name: str, tubes: Sequence[str]) -> None:
         self._context = context
+        self._tubes = tubes
+        self._handlers = [context.handlers[tube] for tube in tubes]
+        self._warmed = self._handlers if all(each.place is Place.PROCESS for each in self._handlers) else ()
+        """Handlers whose process is started before there is a job: those of a slot that can't do anything without."""
         self._executor = Executor(name, context.hooks.middleware)
         self._client: WorkerClient | None = None
         # What the context wants to know of the connection when it breaks; None: there is none.
         self._made: int | None = None
-        self._reserving: asyncio.Task[Job[Any]] | None = None
+        self._reserving: asyncio.Task[list[Job[Any] | BodyError]] | None = None
         self._ending: asyncio.Task[None] | None = None  # ends that reserve, as the worker stops
         self._attempt: Attempt | None = None
         self._begun_s: float | None = None  # when the attempt began, by the loop's clock; None: there is none
@@ -46,6 +58,8 @@ class Slot:
         try:
             while not self._context.stopping.is_set():
                 try:
+                    if (warming := self._executor.warm(self._warmed)) is not None:
+                        await first_of(self._context.stopping, warming)
                     await self._work_once()
                     pauses = Backoff().for_ever()
                     continue
@@ -65,9 +79,9 @@ class Slot:
             self._ending = asyncio.create_task(_end_reserve(self._client, self._reserving))
 
     @property
-    def running(self) -> Task[Any] | None:
-        """The job that is worked on; None: there is none, or its handler hangs and nobody waits for it."""
-        return None if self._attempt is None else self._attempt.task
+    def running(self) -> Sequence[Task[Any]]:
+        """The jobs that are worked on; there are none, too, if the handler hangs and nobody waits for it."""
+        return () if self._attempt is None else self._attempt.tasks
 
     def interrupt(self) -> None:
         if self._attempt is not None:
@@ -77,7 +91,7 @@ class Slot:
 
     async def _connected(self) -> WorkerClient:
         if self._client is None:
-            client = self._context.dial()
+            client = self._context.dial(self._tubes)
             await client.connect()
             self._client = client
             self._made = self._context.on_connected(client.address)
@@ -97,78 +111,102 @@ class Slot:
     # --- A job ---
 
     async def _work_once(self) -> None:
-        """Reserves a job and runs its handler; returns if none came in `reserve_s`: so a dead connection is noticed."""
-        client = await self._connected()
-        job = await self._reserve(client)
-        if job is None:
-            return
-        self._context.counters.reserved += 1
-        try:
-            stats = await self._confirm(client, job)
-        except (NotFoundError, ConnectionLostError) as error:
-            self._context.counters.count(Outcome.LOST)
-            self._context.log.write(events.JOB_LOST, id=job.id, error=str(error))
-            return
-        handler = self._context.handlers[stats.tube]
-        number = attempt_number(stats, handler.max_attempts)
-        task = task_of(job, stats, number, handler)
-        if self._context.stopping.is_set():
-            await self._finish(client, task, handler, Cut.STOP)
-        elif isinstance(job, BodyError):
-            await self._finish(client, task, handler, Dead(str(job)))
-        elif not task.counted and is_used_up(stats, number, handler.max_attempts):
-            sentence = f"{handler.max_attempts} attempts have begun, and the workers of some died or lost the job"
-            await self._finish(client, task, handler, Dead(sentence))
-        else:
-            await self._run(client, task, handler)
+        """Reserves a job and runs its handler; returns if none came in `reserve_s`: so a dead connection is noticed.
 
-    async def _reserve(self, client: WorkerClient) -> Job[Any] | BodyError | None:
+        Of a handler that has batches it is as many jobs as one may have, as far as they are there.
+        """
+        client = await self._connected()
+        handler = self._handlers[0]
+        most = handler.batch or 1
+        jobs = await self._reserve(client, most, self._context.reserve_s)
+        if jobs and len(jobs) < most and handler.linger_s:
+            await self._pause(handler.linger_s)
+            jobs += await self._reserve(client, most - len(jobs), 0)
+        tasks: list[Task[Any]] = []
+        self._context.counters.reserved += len(jobs)
+        for job, info, stats in await self._confirm(client, jobs):
+            if isinstance(stats, NotFoundError | ConnectionLostError):
+                self._context.counters.count(Outcome.LOST)
+                self._context.log.write(events.JOB_LOST, id=job.id, error=str(stats))
+                continue
+            if isinstance(stats, BeanpoleError):
+                raise stats
+            handler = self._context.handlers[stats.tube]
+            number = attempt_number(stats, handler.max_attempts)
+            task = task_of(job, info, stats, number, handler)
+            if self._context.stopping.is_set():
+                await self._finish(client, task, handler, Cut.STOP)
+            elif isinstance(job, BodyError):
+                await self._finish(client, task, handler, Dead(str(job)))
+            elif not task.counted and is_used_up(stats, number, handler.max_attempts):
+                sentence = f"{handler.max_attempts} attempts have begun, and the workers of some died or lost the job"
+                await self._finish(client, task, handler, Dead(sentence))
+            else:
+                tasks.append(task)
+        if tasks:
+            await self._run(client, tasks, handler)
+
+    async def _reserve(self, client: WorkerClient, count: int, timeout_s: int | None) -> list[Job[Any] | BodyError]:
         if self._context.stopping.is_set():
-            return None
-        self._reserving = asyncio.ensure_future(client.reserve_described(self._context.reserve_s))
+            return []
+        self._reserving = asyncio.ensure_future(client.reserve_described(count, timeout_s))
         try:
             await asyncio.wait({self._reserving})
-            return None if self._reserving.cancelled() else self._reserving.result()
-        except TimedOutError:
-            return None
-        except BodyError as error:
-            return error
+            return [] if self._reserving.cancelled() else self._reserving.result()
+        except (TimedOutError, DeadlineSoonError):
+            return []
         finally:
             self._reserving.cancel()
             self._reserving = None
 
-    async def _confirm(self, client: WorkerClient, job: Job[Any] | BodyError) -> StatsJob:
-        """Touches a job and returns its statistics, for which it asks only if they did not come with the job.
+    async def _confirm(
+        self, client: WorkerClient, jobs: Sequence[Job[Any] | BodyError]
+    ) -> list[tuple[Job[Any] | BodyError, JobInfo | None, StatsJob | BeanpoleError]]:
+        """Touches jobs; returns their statistics, for which it asks if they did not come with the job, or an error.
 
         If a handler has blocked the event loop, the reply to the reserve may be read long after it was sent, when the
-        TTR has run out: then the touch fails. Raises NotFoundError or ConnectionLostError.
+        TTR has run out: then the touch fails.
         """
-        info = job.info if isinstance(job, Job) else None
-        if info is not None:
-            await client.touch(job.id)
-            return stats_of(info)
-        async with client.pipeline() as both:
-            both.touch(job.id)
-            stats = both.stats_job(job.id)
-        return stats.result()
+        infos = [job.info if isinstance(job, Job) else None for job in jobs]
+        if None not in infos:
+            answers = await client.touch_each([job.id for job in jobs]) if jobs else []
+            found = [
+                (job, info, answer if isinstance(answer, BeanpoleError) else stats_of(info))
+                for job, info, answer in zip(jobs, infos, answers, strict=True)
+                if info is not None
+            ]
+            return [*found]
+        try:
+            async with client.pipeline(raise_errors=False) as both:
+                asked = [(both.touch(job.id), both.stats_job(job.id)) for job in jobs]
+        except ConnectionLostError as error:
+            return [(job, info, error) for job, info in zip(jobs, infos, strict=True)]
+        return [
+            (job, info, touched.error or stats.error or stats.result())
+            for job, info, (touched, stats) in zip(jobs, infos, asked, strict=True)
+        ]
 
-    async def _run(self, client: WorkerClient, task: Task[Any], handler: Handler) -> None:
-        """Runs the handler of a job and sends the outcome to the server."""
+    async def _run(self, client: WorkerClient, tasks: list[Task[Any]], handler: Handler) -> None:
+        """Runs the handler of a job, or of a batch of them, and sends the outcome to the server."""
         context = self._context
-        attempt = self._attempt = Attempt(client, task, handler)
-        if (earlier := context.attempts.get(task.id)) is not None:
-            earlier.interrupt(Cut.LOST)
-        context.attempts[task.id] = attempt
+        attempt = self._attempt = Attempt(client, tasks, handler)
+        overs = []
+        for task in tasks:
+            if (before := context.attempts.get(task.id)) is not None:
+                before.interrupt(Cut.LOST)
+                overs.append(before.over)
+            context.attempts[task.id] = attempt
+            context.count_begun()
+            context.metrics.begin(task.tube, task.attempt)
+        earlier = asyncio.gather(*overs) if overs else None
         attempt.over.add_done_callback(lambda _: self._forget(attempt))
         context.counters.running += 1
-        context.count_begun()
-        context.metrics.begin(task.tube, task.attempt)
         self._begun_s = asyncio.get_running_loop().time()
         try:
             result = await attempt.run(self._executor.start, earlier)
-            await self._finish(client, task, handler, result)
+            await self._finish_all(client, attempt, handler, result)
             if attempt.runs:
-                context.log.write(events.HANDLER_HANGS, id=task.id, tube=task.tube)
+                context.log.write(events.HANDLER_HANGS, id=tasks[0].id, tube=tasks[0].tube)
                 self._attempt = None
                 await context.wait_for_hanging(attempt.over)
         finally:
@@ -176,18 +214,37 @@ class Slot:
             self._attempt = self._begun_s = None
 
     def _forget(self, attempt: Attempt) -> None:
-        if self._context.attempts.get(attempt.task.id) is attempt:
-            del self._context.attempts[attempt.task.id]
+        for task in attempt.tasks:
+            if self._context.attempts.get(task.id) is attempt:
+                del self._context.attempts[task.id]
+
+    async def _finish_all(self, client: WorkerClient, attempt: Attempt, handler: Handler, result: Cut | Ended) -> None:
+        """Sends the outcome of each job: what its handler has said of it, else that of the call."""
+        results: list[tuple[Task[Any], Cut | Ended]] = []
+        for task in attempt.tasks:
+            of_it = result if task.mark is None or result is Cut.LOST else task.mark[0]
+            results.append((task, Cut.LOST if task.id in attempt.lost else of_it))
+        done = [task for task, of_it in results if of_it is None]
+        endings = await send_done(client, done) if len(done) > 1 else {}
+        for task, of_it in results:
+            await self._finish(client, task, handler, of_it, endings.get(task.id))
 
     # --- The outcome ---
 
-    async def _finish(self, client: WorkerClient, task: Task[Any], handler: Handler, result: Cut | Ended) -> None:
-        """Sends the outcome of a job to the server, logs it and calls the hooks."""
+    async def _finish(
+        self,
+        client: WorkerClient,
+        task: Task[Any],
+        handler: Handler,
+        result: Cut | Ended,
+        ending: Ending | None = None,
+    ) -> None:
+        """Sends the outcome of a job to the server, unless it knows the `ending`; logs it and calls the hooks."""
         error = TimeoutError(f"longer than {handler.timeout_s} s") if result is Cut.TIMEOUT else result
         context = self._context
         took_s = None if self._begun_s is None else asyncio.get_running_loop().time() - self._begun_s
         try:
-            ending = await send_outcome(client, task, handler, error, context.log)
+            ending = ending or await send_outcome(client, task, handler, error, context.log)
         except (NotFoundError, ConnectionLostError) as reason:
             ending = Ending(Outcome.LOST, lost=str(reason))
         outcome = ending.outcome
@@ -209,7 +266,7 @@ class Slot:
 
 def write_stop(context: WorkerContext, slots: list[Slot], grace_s: float | None) -> None:
     """Logs that the worker stops, and for whom it waits: up to `grace_s` seconds, or None: as long as they take."""
-    running = [slot.running for slot in slots if slot.running is not None]
+    running = [task for slot in slots for task in slot.running]
     jobs = [f"{task.id} of {task.tube}" for task in running[:JOBS_NAMED]]
     sentence = f"stopping: {len(running) or 'no'} {'job' if len(running) < 2 else 'jobs'} running"
     if jobs:
@@ -234,9 +291,11 @@ async def _end_reserve(client: WorkerClient, reserving: "asyncio.Task[Any]") -> 
     reserving.cancel()
 
 
-def task_of(job: Job[Any] | BodyError, stats: StatsJob, number: int, handler: Handler) -> Task[Any]:
+def task_of(
+    job: Job[Any] | BodyError, info: JobInfo | None, stats: StatsJob, number: int, handler: Handler
+) -> Task[Any]:
     """What the handler gets: with the server's count of attempts if it has one, else with `number`, which is ours."""
-    info, body = (None, job.data) if isinstance(job, BodyError) else (job.info, job.body)
+    body = job.data if isinstance(job, BodyError) else job.body
     if info is None or info.attempts is None:
         task = Task(job.id, body, stats, min(number, handler.max_attempts or number), handler.max_attempts)
     else:

@@ -10,7 +10,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ParamSpec, TypeVar, Unpack
+from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 import uvloop
 
@@ -27,17 +27,19 @@ from beanpole.worker import events
 from beanpole.worker.attempt import CANCEL_S
 from beanpole.worker.client import WorkerClient
 from beanpole.worker.context import WorkerContext, first_of
-from beanpole.worker.function import Connections, JobFunction, handle_of, reads_json
+from beanpole.worker.function import BatchFunction, Connections, JobFunction, handle_of, reads_json
 from beanpole.worker.handler import (
     Counters,
     Handler,
     Hooks,
+    Task,
     check_for_processes,
     check_middleware,
     in_threads,
     is_count,
     make_handler,
     name_of,
+    shares,
 )
 from beanpole.worker.log import Log, shown
 from beanpole.worker.metrics import Metrics, MetricsServer
@@ -65,6 +67,16 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class HandlerOptions(TypedDict, total=False):
+    """How the jobs of a function are run and retried: arguments of :meth:`Worker.handler`."""
+
+    max_attempts: int | None
+    backoff: Delays | None
+    timeout: float | None
+    process: bool
+    concurrency: int | None
 
 
 class Worker:
@@ -107,7 +119,7 @@ class Worker:
         self.address = Address.default() if address is None else Address.of(address)
         """The server. It may be changed until the worker serves, as may the attributes below."""
         self.concurrency = concurrency
-        """Jobs at a time."""
+        """Jobs at a time, of all handlers that have no slots of their own."""
         self.processes = True
         """Whether handlers with `process` have processes; False: they run in threads, as a test wants it."""
         self.grace_s = grace
@@ -125,7 +137,7 @@ class Worker:
         self.counters = Counters()
         """What the worker has done so far."""
         self.metrics = Metrics()
-        """The same for Prometheus: ``worker.metrics.text(worker.counters, worker.concurrency)``."""
+        """The same for Prometheus: ``worker.metrics.text(worker.counters, worker.slots)``."""
         self.metrics_sockets: Sequence[socket.socket] = ()
         """Listening sockets on which :meth:`serve` answers requests for these over HTTP; it closes them."""
         self.metrics_open: Callable[[], Sequence[socket.socket]] | None = None
@@ -150,13 +162,16 @@ class Worker:
 
     # --- Registration ---
 
-    def handler(
+    def handler(  # noqa: PLR0913 - everything but the tubes is by name
         self,
         *tubes: str,
         max_attempts: int | None = ATTEMPTS,
         backoff: Delays | None = None,
         timeout: float | None = None,
         process: bool = False,
+        concurrency: int | None = None,
+        batch: int | None = None,
+        linger: float = 0,
     ) -> Callable[[F], F]:
         """Makes a function the handler of the jobs in some tubes; it is called with a :class:`Task`.
 
@@ -164,6 +179,11 @@ class Worker:
         returns, the job is deleted. When it raises, or takes more than `timeout` seconds, the job is retried after
         the delay that `backoff` gives (a function from the number of the attempt to seconds; :func:`exponential` makes
         one), and dead after `max_attempts` (None: never).
+
+        With `concurrency` it has so many slots of its own: no more of its jobs run at once, and none waits for those of
+        other handlers. With `batch` it is called with a list of up to so many tasks: what is there, and if that is
+        less, what comes within `linger` seconds. It has one slot of its own then, or as many as `concurrency` says.
+        :meth:`Task.done` and :meth:`Task.fail` say what came of one; the others follow the call.
 
         Raises ArgumentError for wrong arguments, and for a tube that has a handler already.
         """
@@ -175,6 +195,9 @@ class Worker:
                 backoff=backoff or exponential(),
                 timeout_s=timeout,
                 process=process,
+                concurrency=concurrency,
+                batch=batch,
+                linger_s=linger,
             )
             for tube in tubes:
                 if tube in self._handlers:
@@ -188,30 +211,34 @@ class Worker:
             wire.tube_name(tube)
         return register
 
+    @overload
     def function(
-        self,
-        tube: str,
-        *,
-        max_attempts: int | None = ATTEMPTS,
-        backoff: Delays | None = None,
-        timeout: float | None = None,
-        process: bool = False,
-    ) -> Callable[[Callable[P, R]], JobFunction[P, R]]:
+        self, tube: str, *, batch: None = None, **options: Unpack[HandlerOptions]
+    ) -> Callable[[Callable[P, R]], JobFunction[P, R]]: ...
+    @overload
+    def function(
+        self, tube: str, *, batch: int, linger: float = ..., **options: Unpack[HandlerOptions]
+    ) -> Callable[[Callable[[list[Task[Any]]], R]], BatchFunction[R]]: ...
+    def function(
+        self, tube: str, *, batch: int | None = None, linger: float = 0, **options: Unpack[HandlerOptions]
+    ) -> Callable[[Callable[..., R]], JobFunction[..., R]]:
         """Makes a function the handler of the jobs in a tube, and something that puts such jobs.
 
         ``send(3)`` calls the function as before, ``send.put(3)`` and ``await send.aput(3)`` put a job whose body is the
         JSON object of the arguments, for which a worker calls ``send(3)``. The other arguments are those of
         :meth:`handler`. See :class:`~beanpole.worker.function.JobFunction`.
 
+        With `batch` it is called with a list of tasks, and ``send.put(body)`` puts one job whose body is that as JSON.
+
         Raises ArgumentError as :meth:`handler` does, for a function with parameters that have no name of their own
         (``*args``, ``**kwargs``, positional-only ones), and if the worker has a codec that can't read JSON in UTF-8.
         """
         if not reads_json(self._codec):
             raise ArgumentError(f"the jobs of a function are JSON in UTF-8, which {self._codec!r} does not read")
-        handler = self.handler(tube, max_attempts=max_attempts, backoff=backoff, timeout=timeout, process=process)
+        handler = self.handler(tube, batch=batch, linger=linger, **options)
 
-        def register(function: Callable[P, R]) -> JobFunction[P, R]:
-            made = JobFunction(function, tube, self._connections)
+        def register(function: Callable[..., R]) -> JobFunction[..., R]:
+            made = (JobFunction if batch is None else BatchFunction)(function, tube, self._connections)
             handler(handle_of(made, self._connections))
             return made
 
@@ -293,6 +320,11 @@ class Worker:
         return list(self._handlers)
 
     @property
+    def slots(self) -> int:
+        """Calls of handlers at a time, and so its connections: those of each handler, and what the others share."""
+        return len(shares(self._handlers, self.concurrency))
+
+    @property
     def schedules(self) -> list[str]:
         """The names of the schedules that it sets."""
         return list(self._schedules)
@@ -337,15 +369,16 @@ class Worker:
             log_done=self.log_done,
             dial=functools.partial(self._dial, Addresses(address)),
             reserve_s=self.reserve_s,
-            slots=self.concurrency,
+            slots=self.slots,
             stuck_timeout_s=self.stuck_timeout_s,
             schedules=list(self._schedules.values()),
             max_jobs=self.max_jobs,
         )
-        slots = [Slot(context, f"beanpole-{number}") for number in range(self.concurrency)]
+        watched = shares(self._handlers, self.concurrency)
+        slots = [Slot(context, f"beanpole-{number}", tubes) for number, tubes in enumerate(watched)]
         for tube in self._handlers:
             self.metrics.expect(tube)
-        log.write(events.STARTED, server=str(address), tubes=list(self._handlers), concurrency=self.concurrency)
+        log.write(events.STARTED, server=str(address), tubes=list(self._handlers), concurrency=len(slots))
         if self._stop_wanted:
             context.stop(self._why)
         tasks = {self._loop.create_task(slot.work()) for slot in slots}
@@ -397,10 +430,10 @@ class Worker:
                 slot.interrupt()
             await asyncio.wait(running, timeout=2 * CANCEL_S)
 
-    def _dial(self, addresses: Addresses) -> WorkerClient:
+    def _dial(self, addresses: Addresses, tubes: Sequence[str]) -> WorkerClient:
         return WorkerClient(
             addresses,
-            watch=list(self._handlers),
+            watch=tubes,
             codec=self._codec,
             timeout=self._timeout_s,
             connect_timeout=self._connect_timeout_s,
@@ -410,7 +443,7 @@ class Worker:
         )
 
     def _metrics_text(self) -> str:
-        return self.metrics.text(self.counters, self.concurrency)
+        return self.metrics.text(self.counters, self.slots)
 
     def _what_is_wrong(self) -> str:
         """Why the worker does not do its work; empty: it does."""

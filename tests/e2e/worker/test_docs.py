@@ -49,7 +49,7 @@ def run(text: str, port: int) -> None:
 
 
 def test_the_page_has_examples_of_both_kinds() -> None:
-    assert (len(MODULES), len(PROGRAMS)) == (4, 4)
+    assert (len(MODULES), len(PROGRAMS)) == (5, 5)
 
 
 def test_the_first_example(beanpole: Server, tmp_path: Path) -> None:
@@ -68,11 +68,21 @@ def test_the_first_example(beanpole: Server, tmp_path: Path) -> None:
 
 
 def test_the_program_with_a_worker(beanpole: Server) -> None:
-    run(PROGRAMS[3], beanpole.port)
+    run(PROGRAMS[4], beanpole.port)
+
+
+def test_the_program_whose_function_has_batches(beanpole: Server, tmp_path: Path) -> None:
+    worker = start(tmp_path, beanpole.port, PROGRAMS[1])
+    try:
+        run(PROGRAMS[1], beanpole.port)
+        wait_until(lambda: "one request for ['you@example.org']\n" in worker.messages, "the job is done")
+        assert worker.stop() == 0
+    finally:
+        worker.popen.kill()
 
 
 def test_the_program_that_puts_the_jobs_of_a_function(beanpole: Server) -> None:
-    run(PROGRAMS[1], beanpole.port)
+    run(PROGRAMS[2], beanpole.port)
     with Client((HOST, beanpole.port), watch="mails") as client:
         assert client.reserve(0).body == '{"user_id":3}'
         job = client.find_job("mails", "reminder-3")
@@ -81,7 +91,7 @@ def test_the_program_that_puts_the_jobs_of_a_function(beanpole: Server) -> None:
 
 
 def test_the_program_whose_function_has_schedules(beanpole: Server, tmp_path: Path) -> None:
-    worker = start(tmp_path, beanpole.port, PROGRAMS[2])
+    worker = start(tmp_path, beanpole.port, PROGRAMS[3])
     try:
         with Client((HOST, beanpole.port)) as client:
             wait_until(lambda: len(client.schedules()) == 2, "the schedules are set")

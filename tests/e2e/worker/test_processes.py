@@ -1,5 +1,6 @@
 """Handlers in processes: one that dies fails its job and nothing else."""
 
+import multiprocessing
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from beanpole.testing import FakeServer
 from tests.e2e.process import wait_until
-from tests.e2e.worker.handlers import in_process, is_alive, note_around
+from tests.e2e.worker.handlers import in_process, in_process_many, is_alive, note_around
 from tests.unit.worker.conftest import Shop
 
 
@@ -47,6 +48,40 @@ def test_a_process_that_fails_fails_only_its_job(shop: Shop, tmp_path: Path) -> 
     assert [(line["id"], line["reason"]) for line in shop.events("job buried")] == [(ids["bury"], "as the body says")]
     assert worker.counters.reserved == len(bodies) + 1
     assert (tmp_path / "pid").read_text() == (tmp_path / "pid-around").read_text(), "middleware runs in the process"
+
+
+def test_a_process_is_there_before_the_first_job_and_after_one_that_has_killed_it(shop: Shop) -> None:
+    worker = shop.worker(5)
+    worker.handler("elsewhere")(lambda _: None)
+    worker.handler(shop.tube, process=True, concurrency=1, max_attempts=1)(in_process)
+
+    def pids() -> set[int | None]:
+        return {each.pid for each in multiprocessing.active_children() if each.is_alive()}
+
+    with shop.open(worker):
+        shop.wait_waiting(6)
+        before = pids()
+        assert len(before) == 1, "one slot needs one"
+        shop.client.put("die")
+        shop.wait_tube(buried=1)
+        shop.wait_waiting(6)
+        assert len(pids()) == 1
+        assert pids() != before
+
+
+def test_what_a_process_says_of_the_jobs_of_a_batch(shop: Shop) -> None:
+    worker = shop.worker(1)
+    worker.handler(shop.tube, process=True, batch=10, backoff=lambda _: 60)(in_process_many)
+    ids = shop.client.put_many(["raise", "retry", "raise-private", "done", "rest"])
+    with shop.open(worker):
+        wait_until(lambda: len(shop.events("job")) == 4, "all have ended")
+    assert {line["id"]: line.get("error") for line in shop.events("job")} == {
+        ids[0]: "ValueError: as the body says",
+        ids[1]: None,
+        ids[2]: "RuntimeError: PrivateError: as the body says",
+        ids[4]: "OSError: of the call",
+    }
+    assert worker.counters.done == 1
 
 
 def test_the_traceback_of_a_process_is_in_the_log(shop: Shop) -> None:

@@ -35,7 +35,7 @@ async def nothing(_task: Task[Any]) -> Ended:
 def attempt(client: WorkerClient, timeout_s: float | None = None, ttr: int = 60) -> Attempt:
     task: Task[object] = Task(1, "x", StatsJob(raw={}, ttr=ttr, tube="t"), 1, 5)
     handler = make_handler(nothing, max_attempts=5, backoff=float, timeout_s=timeout_s, process=False)
-    return Attempt(client, task, handler)
+    return Attempt(client, [task], handler)
 
 
 def running(function: Callable[..., Any], begun: list[str]) -> Callable[..., Running]:
@@ -56,7 +56,7 @@ def test_what_is_cut_while_it_waits_for_an_earlier_one_does_not_begin(why: Cut) 
     async def main() -> object:
         earlier, later = attempt(Silence()), attempt(Silence())
         asyncio.get_running_loop().call_soon(later.interrupt, why)
-        result = await later.run(running(nothing, begun), earlier)
+        result = await later.run(running(nothing, begun), earlier.over)
         assert not later.runs
         assert not later.over.done(), "who comes after it has to wait for the earlier one, too"
         earlier.over.set_result(None)
@@ -72,7 +72,7 @@ def test_the_time_of_an_attempt_begins_when_it_need_not_wait_any_more() -> None:
     async def main() -> object:
         loop = asyncio.get_running_loop()
         earlier, later = attempt(Silence()), attempt(Silence(), timeout_s=100)
-        run = loop.create_task(later.run(running(nothing, []), earlier))
+        run = loop.create_task(later.run(running(nothing, []), earlier.over))
         await asyncio.sleep(0)
         first = later._timers["timeout"]
         earlier.over.set_result(None)

@@ -211,7 +211,7 @@ def test_a_codec_that_reads_no_json_is_refused() -> None:
     for options in ({"encoding": None}, {"codec": JsonCodec()}, {"encoding": "UTF8"}):
         Worker(**options).function("x")
     with pytest.raises(ArgumentError, match="name the tubes of the handler"):
-        Worker().function(star)  # type: ignore[arg-type]
+        Worker().function(star)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("options", [{"encoding": None}, {"codec": JsonCodec()}, {}])

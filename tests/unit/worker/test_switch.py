@@ -73,7 +73,7 @@ def test_losses_that_are_noticed_late_are_no_news() -> None:
         metrics=Worker().metrics,
         log=Log(structlog.wrap_logger(None, processors=[capture])),
         log_done=False,
-        dial=lambda: None,  # type: ignore[arg-type, return-value]
+        dial=lambda _tubes: None,  # type: ignore[arg-type, return-value]
         reserve_s=None,
         slots=2,
         stuck_timeout_s=None,
