@@ -80,7 +80,7 @@ commands = st.one_of(
     puts,
     st.tuples(st.just("put"), st.just(0), st.just(0), st.just(60), st.just("y")),
     st.tuples(st.just("reserve-with-timeout"), st.sampled_from([0, 0, 0, 1, 2, 4])),
-    st.tuples(st.sampled_from(["reserve-job", "delete", "touch", "kick-job", "peek"]), ids),
+    st.tuples(st.sampled_from(["reserve-job", "delete", "touch", "kick-job", "peek", "cancel-job"]), ids),
     st.tuples(st.just("release"), ids, pris, delays),
     st.tuples(st.just("bury"), ids, pris),
     st.tuples(st.just("kick"), st.integers(0, 3)),
@@ -102,7 +102,7 @@ commands = st.one_of(
     ),
     st.tuples(st.just("cancel-reserve")),
     st.tuples(st.just("put-job"), bodies, keyed),
-    st.tuples(st.just("find-job"), tubes, keys),
+    st.tuples(st.sampled_from(["find-job", "cancel-key"]), tubes, keys),
 )
 
 states = st.sampled_from(RESTING)
@@ -200,6 +200,7 @@ def phrases(id: int, pri: int, tube: str) -> tuple[Phrases, ...]:
             *[("put-job", "x", {"tube": tube, "key": "k", "until": "reserve"}), ("reserve-job", 0)],
             *[("put-job", "y", {"tube": tube, "key": "k"}), ("release", 1, pri, 0)],
         ],
+        "cancel key": [("put-job", "x", {"tube": tube, "key": "k"}), ("reserve-job", 0), ("cancel-key", tube, "k")],
         "move key": [("put-job", "x", {"tube": tube, "key": "k"}), ("change-job", id, {"tube": tube})],
     }
     with_times: Phrases = {

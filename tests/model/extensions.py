@@ -89,6 +89,16 @@ class Extensions(ManyJobs):
         holder = self.holder(tube, ("key", key))
         return self.peek(session, holder) if holder else "NOT_FOUND"
 
+    def cancel_job(self, session: Thing, job: Thing) -> str:
+        self.move(job, "deleted")
+        self.tally("jobs-cancelled", job.tube, 1)
+        del self.jobs[job.id]
+        return "CANCELLED"
+
+    def cancel_key(self, session: Thing, tube: str, key: str) -> str:
+        holder = self.holder(tube, ("key", key))
+        return f"{self.cancel_job(session, holder)} {holder.id}" if holder else "NOT_FOUND"
+
     def holder(self, tube: str, key: tuple[str, str] | None) -> Thing | None:
         """The job that holds a key in a tube."""
         jobs = [job for job in self.jobs.values() if job.tube == tube and wanted(job) == key and key is not None]

@@ -15,6 +15,7 @@ TALLIED = (
     "jobs-moved-in",
     "jobs-moved-out",
     "jobs-cleared",
+    "jobs-cancelled",
     "jobs-replaced",
     "puts-merged",
     "puts-refused",

@@ -19,6 +19,7 @@ NEEDS: dict[str, Callable[[Thing, Thing], bool]] = {
     "stats-job": lambda job, session: True,
     "reserve-job": lambda job, session: job.holder is None,
     "delete": lambda job, session: job.holder in (None, session),
+    "cancel-job": lambda job, session: True,
     "release": lambda job, session: job.holder is session,
     "bury": lambda job, session: job.holder is session,
     "touch": lambda job, session: job.holder is session,

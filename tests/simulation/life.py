@@ -50,6 +50,7 @@ class Promises:
 
     put: set[int] = field(default_factory=set)
     deleted: set[int] = field(default_factory=set)
+    cancelled: set[int] = field(default_factory=set)
     delete_asked: set[int] = field(default_factory=set)
     has_rules: bool = False
     """Whether tubes may have rules: then a job that comes back may be recorded as another client gets it."""
@@ -181,7 +182,7 @@ class Life:
         """A client asks for something; it must not be waiting."""
         asked = Asked(0, verb, id)
         client.asked.append(asked)
-        if verb == b"delete":
+        if verb in {b"delete", b"cancel-job"}:
             self.promises.delete_asked.add(id)
         elif verb == b"clear-tube":
             self.promises.delete_asked.update(job.id for job in self.engine.jobs.jobs())
@@ -323,6 +324,8 @@ class Life:
             self.promises.highest_id = max(self.promises.highest_id, int(words[1]))
         elif words[0] == b"DELETED":
             self.promises.deleted.add(asked.id)
+        elif words[0] == b"CANCELLED":
+            self.promises.cancelled.add(asked.id)
         elif words[0] == b"RESERVED":
             client.held.append(int(words[1]))
         elif words[0] == b"OUT_OF_MEMORY":

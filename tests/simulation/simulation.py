@@ -108,8 +108,10 @@ class Simulation:
         lost = promises.put - there - promises.delete_asked
         kept_all = self.policy.always
         assert not (kept_all and lost), f"jobs {sorted(lost)} were INSERTED, nobody asked to delete them, and are gone"
-        back = promises.deleted & there
-        assert not (kept_all and back), f"jobs {sorted(back)} were DELETED, and are back"
+        both = promises.deleted & promises.cancelled
+        assert not (kept_all and both), f"jobs {sorted(both)} were DELETED, and CANCELLED as well"
+        back = (promises.deleted | promises.cancelled) & there
+        assert not (kept_all and back), f"jobs {sorted(back)} were DELETED or CANCELLED, and are back"
         least_id = promises.highest_id if kept_all else max(there, default=0)
         assert life.engine.next_job_id > least_id, f"id {life.engine.next_job_id} is given again"
         judged: Recovered = life.found
@@ -292,7 +294,11 @@ class Simulation:
                 line = line.replace(b" until=reserve", b"")
             life.send(client, b"put-job", line, 0, text)
         elif what < 0.75:
-            life.send(client, b"change-body", b"change-body %d %d" % (id, len(text)), id, text)
+            if rng.random() < 0.3:
+                id = rng.choice([id, *(held for each in life.clients for held in each.held)])
+                life.send(client, b"cancel-job", b"cancel-job %d" % id, id)
+            else:
+                life.send(client, b"change-body", b"change-body %d %d" % (id, len(text)), id, text)
         elif what < 0.85:
             state = rng.choice((b"ready", b"delayed", b"buried"))
             to = rng.choice([each for each in TUBES if each != tube])

@@ -22,6 +22,7 @@ MEANINGS = {
     **dict.fromkeys(("release", "bury", "touch", "snooze-job", "fail-job"), NOT_HELD),
     "touch-many": NOT_HELD,
     "delete-many": "there is no such job, or another connection has reserved it",
+    "cancel-job": "there is no such job: it was done, or cancelled or deleted before",
     "kick-job": "there is no such job, or it is neither buried nor delayed",
     "reserve-job": "there is no such job, or somebody has reserved it",
     **dict.fromkeys(("peek", "stats-job", "explain"), "there is no such job; it may have been deleted"),
@@ -30,7 +31,7 @@ MEANINGS = {
     "peek-buried": "no job of the tube is buried",
     "change-job": "there is no such job, or it is in a state that does not allow this change",
     "change-body": "there is no such job, or somebody has reserved it",
-    "find-job": "no job of the tube has the key",
+    **dict.fromkeys(("find-job", "cancel-key"), "no job of the tube has the key"),
     **dict.fromkeys(("stats-tube", "pause-tube", "clear-tube", "list-jobs", "move-jobs", "explain-tube"), NO_TUBE),
     "get-rules": "no rules apply to the tube",
     "drop-rules": "the pattern has no rules",
@@ -65,7 +66,7 @@ def about(data: bytes, used: str, watching: Iterable[str] = ()) -> About:
         case "id":
             return About(f"{command} {first}" + (f" to {tube}" if tube else ""), command, int(first), tube)
         case "tube":
-            return About(line if command == "find-job" else f"{command} {first}", command, None, first)
+            return About(line if command in {"find-job", "cancel-key"} else f"{command} {first}", command, None, first)
         case "pattern" | "name":
             return About(f"{command} {first}", command)
     if command.startswith("put"):

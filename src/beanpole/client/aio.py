@@ -21,7 +21,7 @@ from beanpole.client.job import Job
 from beanpole.client.pipeline import AsyncPipeline
 from beanpole.client.plan import Plan, Queue, Shipment, run_call
 from beanpole.client.recovery import waiting
-from beanpole.client.session import CANCELLED, ENDING, Using
+from beanpole.client.session import CANCEL_RESERVE, ENDING, Using
 from beanpole.errors import (
     ConnectionLostError,
     TimedOutError,
@@ -156,7 +156,7 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
     async def _once(self, call: "Call[T]") -> T:
         link = self._link
         if call.needs:
-            if call.expected == CANCELLED and link is not None and link.waiting is not None:
+            if call.data == CANCEL_RESERVE and link is not None and link.waiting is not None:
                 return await self._cancel(link, call)
             return await self._run_batch(run_call(self._session, call), call, waits=call.wait_s != 0)
         if call.wait_s != 0:

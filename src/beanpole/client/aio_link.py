@@ -24,7 +24,7 @@ from beanpole.client import extensions
 from beanpole.client.base import set_up
 from beanpole.client.plan import Shipment
 from beanpole.client.recovery import waiting
-from beanpole.client.session import JOB, JOBS, LIST_EXTENSIONS, OK, RESERVED, Session
+from beanpole.client.session import CANCEL_RESERVE, JOB, JOBS, LIST_EXTENSIONS, OK, RESERVED, Session
 from beanpole.client.stats import StatsJob
 from beanpole.errors import BeanpoleError, ConnectionLostError, NoReplyError, UnexpectedReplyError
 from beanpole.protocol import wire
@@ -32,8 +32,6 @@ from beanpole.protocol.wire import Reply, ReplyReader
 
 if TYPE_CHECKING:
     from beanpole.protocol.wire import Call
-
-CANCEL_RESERVE = b"cancel-reserve\r\n"
 
 
 @dataclass(slots=True, eq=False)

@@ -34,7 +34,7 @@ from beanpole.client.job import Job, JobInfo, job_id
 from beanpole.client.putting import Inserted, PutOptions, inserted, put_call
 from beanpole.client.ruling import Rules, pattern_bytes, rules_bytes
 from beanpole.client.scheduling import NOTHING, Schedule, ScheduleOptions
-from beanpole.client.session import USED, Session
+from beanpole.client.session import CANCEL_RESERVE, USED, Session
 from beanpole.client.stats import FailureCounts, Histograms, SessionInfo, StatsTube
 from beanpole.errors import ArgumentError
 from beanpole.limits import PRI_MAX
@@ -177,12 +177,32 @@ class Extended(Generic[B]):
         it is with a client that does not share its connection with other tasks.
         """
         return Call(
-            b"cancel-reserve\r\n",
+            CANCEL_RESERVE,
             Word.CANCELLED,
             lambda reply: reply.word == Word.CANCELLED,
             needs=("cancel-reserve",),
             also=(Word.NOT_WAITING,),
         )
+
+    @command
+    def cancel_job(self, job: Job[B] | int) -> "Call[None]":
+        """Deletes a job that is not to be done any more, also one that a worker has at the moment (``cancel-job``).
+
+        The worker hears of it when it touches the job, or says what came of it. Raises NotFoundError if there is no
+        such job: it may be done.
+        """
+        id = job_id(job)
+        data, needs = line(b"cancel-job", whole(id, ID_MAX, "id"))
+        return Call(data, Word.CANCELLED, self._session.lets_go(id), needs=needs)
+
+    @command
+    def cancel_key(self, tube: str, key: str) -> "Call[int]":
+        """Does the same to the job of a tube that has a key, and returns its id (``cancel-key``).
+
+        Raises NotFoundError if none has.
+        """
+        data, needs = line(b"cancel-key", wire.tube_name(tube), key_bytes(key))
+        return Call(data, Word.CANCELLED, number, needs=needs)
 
     @command
     def fail_job(

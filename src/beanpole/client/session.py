@@ -54,7 +54,7 @@ HOLDING = frozenset({b"touch", b"release", b"bury", b"fail-job", b"snooze-job"})
 INSERTED = int(Word.INSERTED)
 RESERVED = int(Word.RESERVED)
 JOBS = int(Word.JOBS)
-CANCELLED = int(Word.CANCELLED)
+CANCEL_RESERVE = b"cancel-reserve\r\n"
 NOT_FOUND = int(Word.NOT_FOUND)
 OUT_OF_MEMORY = int(Word.OUT_OF_MEMORY)
 WATCHING = int(Word.WATCHING)
@@ -238,7 +238,7 @@ class Session(Generic[B]):
         if self.features is None or self.is_named:  # most often
             return (prefix + call.data, 2) if prefix else (call.data, 1)
         # A cancel-reserve must be the very next line behind the one that waits.
-        if call.expected != CANCELLED and (naming := self.naming()):
+        if call.data != CANCEL_RESERVE and (naming := self.naming()):
             return (naming + prefix + call.data, 2 + bool(prefix))
         return (prefix + call.data, 2) if prefix else (call.data, 1)
 

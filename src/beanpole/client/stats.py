@@ -163,6 +163,7 @@ class StatsTube(_Stats):
     jobs_moved_in: int = 0
     jobs_moved_out: int = 0
     jobs_cleared: int = 0
+    jobs_cancelled: int = 0
     jobs_replaced: int = 0
     puts_merged: int = 0
     puts_refused: int = 0

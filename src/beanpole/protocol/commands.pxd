@@ -71,6 +71,8 @@ cpdef enum Verb:
     PAUSE_SCHEDULE
     FIRE_SCHEDULE
     KEEP_SESSION
+    CANCEL_JOB
+    CANCEL_KEY
     VERB_COUNT
 
 cdef enum Shape:

@@ -85,6 +85,8 @@ EXTENSIONS = (
     (b"delete-many", (Kind.IDS,), ()),
     (b"touch-many", (Kind.IDS,), ()),
     (b"cancel-reserve", (), ()),
+    (b"cancel-job", (Kind.ID,), ()),
+    (b"cancel-key", (Kind.TUBE, Kind.KEY), ()),
     (b"clear-tube", (Kind.TUBE, Kind.RESTING_STATES), ()),
     (b"list-jobs", (Kind.TUBE, Kind.STATE, Kind.LIMIT), (Kind.AFTER, Kind.BODIES, Kind.ORDER, Kind.FIELDS)),
     (b"move-jobs", (Kind.TUBE, Kind.RESTING_STATE, Kind.BOUND), (Kind.TO,)),

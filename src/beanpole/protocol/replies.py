@@ -44,7 +44,7 @@ WORDS = (
     (b"MOVED", Word.MOVED, Form.NUMBER),
     (b"JOBS", Word.JOBS, Form.FRAMES),
     (b"JOB", Word.JOB, Form.FRAME),
-    (b"CANCELLED", Word.CANCELLED, Form.BARE),
+    (b"CANCELLED", Word.CANCELLED, Form.NUMBER_OR_BARE),
     (b"NOT_WAITING", Word.NOT_WAITING, Form.BARE),
     (b"RULES_SET", Word.RULES_SET, Form.BARE),
     (b"DROPPED", Word.DROPPED, Form.BARE),

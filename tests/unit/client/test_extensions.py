@@ -86,6 +86,8 @@ def test_a_server_that_lists_nothing_gets_no_line_of_an_extension(make: Maker, a
             lambda: client.change_job(1, priority=5),
             lambda: client.change_body(1, "delete 1\r\n"),
             lambda: client.snooze_job(1),
+            lambda: client.cancel_job(1),
+            lambda: client.cancel_key("t", "k"),
             client.cancel_reserve,
             lambda: client.fail_job(1, "delete 1\r\n"),
             lambda: client.move_jobs("t", "buried"),
@@ -214,7 +216,7 @@ def test_a_moment_that_is_none_is_refused_before_anything_is_sent(make: Maker, o
 def test_the_lines_of_the_other_commands(make: Maker) -> None:
     features = (
         *("fractions", "find-job", "clear-tube", "snooze-job", "snooze-job.pri"),
-        *("change-body", "move-jobs", "move-jobs.to"),
+        *("change-body", "move-jobs", "move-jobs.to", "cancel-job", "cancel-key"),
         *(f"change-job{option}" for option in ("", ".tube", ".pri", ".delay", ".ttr", ".expire")),
         *(f"fail-job{option}" for option in ("", ".pri", ".delay", ".dead")),
         *("stats-tubes", "stats-tubes.after", "stats-tubes.limit"),
@@ -241,6 +243,8 @@ def test_the_lines_of_the_other_commands(make: Maker) -> None:
         (b"move-jobs t buried 4294967295\r\n", b"MOVED 9\r\n"),
         (b"move-jobs t ready 10 to=u\r\n", b"MOVED 10\r\n"),
         (b"move-jobs dead ready 4294967295\r\n", b"MOVED 3\r\n"),
+        (b"cancel-job 3\r\n", b"CANCELLED\r\n"),
+        (b"cancel-key t k\r\n", b"CANCELLED 7\r\n"),
         (b"stats-tubes after=a limit=2\r\n", ok(tubes)),
         (b"stats-histograms after=a limit=2\r\n", ok(timed)),
     ]
@@ -262,6 +266,8 @@ def test_the_lines_of_the_other_commands(make: Maker) -> None:
         assert client.move_jobs("t", "buried") == 9
         assert client.move_jobs("t", "ready", "u", 10) == 10
         assert client.redrive("dead") == 3
+        client.cancel_job(3)
+        assert client.cancel_key("t", "k") == 7
         assert [(each.name, each.current_jobs_ready) for each in client.stats_tubes("a", 2)] == [("a", 2), ("b", 0)]
         page = client.stats_histograms("a", 2)
         assert page.bounds == {"job": (100, 250), "commands": (1,)}

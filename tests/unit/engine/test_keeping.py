@@ -72,6 +72,17 @@ def test_who_does_not_return_gives_its_jobs_back(world: Tokens) -> None:
     assert world.say("m", "stats-job 1").count("timeouts: 0") == 1
 
 
+def test_a_job_is_cancelled_that_waits_for_its_holder(world: Tokens) -> None:
+    ids = world.hold("w", count=2)
+    world.lose("w")
+    assert world.say("m", f"cancel-job {ids[0]}") == "CANCELLED"
+    assert world.say("again", f"keep-session 10 {A}") == f"KEPT 1 {ids[1]}"
+    world.lose("again")
+    assert world.say("m", f"cancel-job {ids[1]}") == "CANCELLED"
+    world.advance(10 * SECOND)
+    assert world.stat("sessions-lost") == 0, "who holds nothing any more is forgotten when its time is over"
+
+
 @pytest.mark.parametrize("how", ["gone", "quit", "off", "nothing held", "no token"])
 def test_an_end_of_the_clients_own_gives_its_jobs_back_at_once(world: Tokens, how: str) -> None:
     ids = world.hold("w") if how != "no token" else [world.say("w", "put 0 0 60 1\r\nx\r\nreserve")[9]]

@@ -46,6 +46,14 @@ def test_job_waits_for_its_holder_over_a_kill(server: Server) -> None:
     assert server.ask(AGAIN) == b"KEPT 0\r\n"
 
 
+def test_what_was_cancelled_waits_for_nobody(server: Server) -> None:
+    restart(server)
+    assert server.ask(b"cancel-job 1", client=1) == b"CANCELLED\r\n"
+    restart(server)
+    assert server.ids() == []
+    assert server.ask(AGAIN) == b"KEPT 0\r\n"
+
+
 def test_time_to_return_begins_with_the_server(server: Server) -> None:
     server.clock.now_ns += 3600 * SECOND
     restart(server)

@@ -292,6 +292,7 @@ COUNTS: tuple[tuple[str, str], ...] = (
     ("jobs-moved-in", "moved here"),
     ("jobs-moved-out", "moved away"),
     ("jobs-cleared", "cleared"),
+    ("jobs-cancelled", "cancelled"),
     ("jobs-replaced", "replaced by another put"),
     ("puts-merged", "puts merged into a job that was there"),
     ("puts-refused", "puts refused by a rule"),

@@ -23,6 +23,9 @@ cdef int kick_one(Queue queue, int64_t now_ns, Job job) except -1
 
 cdef int delete(Queue queue, int64_t now_ns, Session session, Command command) except -1
 cdef bint delete_job(Queue queue, Session session, uint64_t id) except -1
+cdef int cancel_job(Queue queue, int64_t now_ns, Session session, Command command) except -1
+cdef int cancel_key(Queue queue, int64_t now_ns, Session session, Command command) except -1
+cdef int cancel(Queue queue, Job job) except -1
 cdef int delete_many(Queue queue, int64_t now_ns, Session session, Command command) except -1
 cdef int touch_many(Queue queue, int64_t now_ns, Session session, Command command) except -1
 cdef int clear_tube(Queue queue, int64_t now_ns, Session session, Command command) except -1

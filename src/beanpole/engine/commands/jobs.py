@@ -1,7 +1,7 @@
 """What is done to one job, and to many of them by id or by state.
 
 release, bury, touch, snooze-job and fail-job, which its holder sends; kick, kick-job and delete; delete-many,
-touch-many and clear-tube.
+touch-many and clear-tube; cancel-job and cancel-key, for which it does not matter who holds a job.
 """
 
 import cython
@@ -21,7 +21,7 @@ from cython.cimports.beanpole.engine.policies.attempts import (
     waits_to_count,
 )
 from cython.cimports.beanpole.engine.policies.expiry import count_expiry
-from cython.cimports.beanpole.engine.policies.uniqueness import may_return
+from cython.cimports.beanpole.engine.policies.uniqueness import key_holder, may_return
 from cython.cimports.beanpole.engine.state.heap import Heap
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State
 from cython.cimports.beanpole.engine.state.queue import Outcome, Queue
@@ -268,6 +268,31 @@ def delete_job(queue, session, id):
     job.tube.delete_count += 1
     queue.discard(job)
     return True
+
+
+def cancel_job(queue, now_ns, session, command):
+    """cancel-job: delete a job in any state, whoever holds it. Its holder hears NOT_FOUND when it says more of it."""
+    job: Job = queue.jobs.find(command.args.id)
+    if job is None:
+        return queue.not_found(session)
+    cancel(queue, job)
+    return session.out.word(Word.CANCELLED)
+
+
+def cancel_key(queue, now_ns, session, command):
+    """cancel-key: the same with the job that has a key."""
+    tube: Tube = queue.tube_named(command.args.tube_at[: command.args.tube_bytes])
+    job: Job = key_holder(queue, tube, command.args.key_at, command.args.key_bytes, False)
+    if job is None:
+        return queue.not_found(session)
+    session.out.number(Word.CANCELLED, job.id)
+    return cancel(queue, job)
+
+
+def cancel(queue, job):
+    """Delete a job that was not done."""
+    queue.tally(job.tube, Count.CANCELLED, 1)
+    return queue.discard(job)
 
 
 @cython.final

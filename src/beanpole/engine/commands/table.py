@@ -9,6 +9,8 @@ from cython.cimports.beanpole.engine.commands.change import change_body, change_
 from cython.cimports.beanpole.engine.commands.explain import explain
 from cython.cimports.beanpole.engine.commands.jobs import (
     bury,
+    cancel_job,
+    cancel_key,
     clear_tube,
     delete,
     delete_many,
@@ -169,6 +171,8 @@ def fill_extensions():
     add(Verb.EXPLAIN, explain, 8_000)
     add(Verb.EXPLAIN_TUBE, explain, 15_000)
     add(Verb.CANCEL_RESERVE, cancel_reserve)
+    add(Verb.CANCEL_JOB, cancel_job, 700)
+    add(Verb.CANCEL_KEY, cancel_key, 700)
     add(Verb.SET_RULES, set_rules)
     add(Verb.GET_RULES, get_rules)
     add(Verb.LIST_RULES, list_rules)

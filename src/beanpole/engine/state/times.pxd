@@ -76,6 +76,7 @@ cpdef enum Count:
     MOVED_IN
     MOVED_OUT
     CLEARED
+    CANCELLED
     REPLACED
     MERGED
     PUTS_REFUSED

@@ -164,6 +164,7 @@ KEYS = {
     Count.MOVED_IN: "jobs-moved-in",
     Count.MOVED_OUT: "jobs-moved-out",
     Count.CLEARED: "jobs-cleared",
+    Count.CANCELLED: "jobs-cancelled",
     Count.REPLACED: "jobs-replaced",
     Count.MERGED: "puts-merged",
     Count.PUTS_REFUSED: "puts-refused",
