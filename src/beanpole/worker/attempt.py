@@ -1,7 +1,8 @@
 """One attempt at a job: runs the handler, and keeps the job reserved until it ends.
 
 An attempt is interrupted when its timeout passes, the worker stops, or the job is lost. The handler is then stopped, if
-it can be: a coroutine is cancelled and a process killed, but nothing in Python stops a thread. Such a thread runs on
+it can be: a coroutine is cancelled and a process killed, but nothing in Python stops a thread, which can look at
+``task.cancelled``. Such a thread runs on
 after :meth:`Attempt.run` has returned, while the server hands out the job again, maybe to this worker. So an attempt
 has two ends: `run` returns the result that counts, and `over` is done when no handler for the job runs here any more.
 """
@@ -20,13 +21,16 @@ from beanpole.worker.handler import Handler, Task
 GONE = (NotFoundError, ConnectionLostError, UnexpectedReplyError)
 """The answers to a touch after which a job is not ours any more."""
 
+CANCELLABLE_TOUCH_S = 5.0
+"""Seconds between touches of a job whose handler is cancellable, at the most: so soon it hears of that."""
+
 CANCEL_S = 1.0  # seconds that a cancelled or killed handler has for its end until its job is given back
 
 
 class Cut(enum.Enum):
     """Why an attempt was interrupted."""
 
-    LOST = "lost"  # the server has taken the job back
+    LOST = "lost"  # the server has taken the job back, or somebody has cancelled it
     TIMEOUT = "timeout"  # the handler took longer than its timeout
     STOP = "stop"  # the worker stops, and the grace period is over
 
@@ -40,6 +44,9 @@ class Attempt:
         self.lost: set[int] = set()
         """Jobs of a batch, by id, that the server has taken back; with the last one the attempt is interrupted."""
         self._handler = handler
+        ttr_s = min(task.stats.ttr for task in tasks)
+        self.touch_s = min(ttr_s / 2, CANCELLABLE_TOUCH_S if handler.cancellable else ttr_s)
+        """Seconds between touches: half of the TTR at the most, so that one lost touch does no harm."""
         self._loop = asyncio.get_running_loop()
         self._cut: asyncio.Future[Cut] = self._loop.create_future()
         self._running: Running | None = None
@@ -56,6 +63,8 @@ class Attempt:
         """Interrupts the attempt; the first reason counts."""
         if not self._cut.done():
             self._cut.set_result(why)
+            for task in self.tasks:
+                task.cancelled = True
 
     async def run(
         self,
@@ -89,13 +98,12 @@ class Attempt:
             self._clean_up(earlier)
 
     def _start_timers(self) -> None:
-        """Starts to touch the job, at half of its TTR so that one lost touch does no harm, and starts the timeout."""
+        """Starts to touch the job, and starts the timeout."""
         self._touch_later()
         self._start_timeout()
 
     def _touch_later(self) -> None:
-        ttr_s = min(task.stats.ttr for task in self.tasks)
-        self._timers["touch"] = self._loop.call_later(ttr_s / 2, self._touch_soon)
+        self._timers["touch"] = self._loop.call_later(self.touch_s, self._touch_soon)
 
     def _start_timeout(self) -> None:
         if "timeout" in self._timers:
@@ -111,19 +119,21 @@ class Attempt:
             self._touching.cancel()
         if self._running is not None and not self._running.done.done():
             self._running.done.add_done_callback(self._end)
-            if self._running.stop is not None:
-                self._running.stop()
+            if self._running.stops:
+                self._running.stops[-1]()
         elif earlier is not None and not earlier.done():
             earlier.add_done_callback(self._end)
         else:
             self._end()
 
     async def _stop_handler(self) -> None:
-        """Stops the handler if it can be stopped, and waits up to `CANCEL_S` for its end."""
+        """Stops the handler if it can be stopped, and waits up to `CANCEL_S` for its end, after each way to do that."""
         assert self._running is not None, "there is a handler"
-        if self._running.stop is not None:
-            self._running.stop()
+        for stop in self._running.stops:
+            stop()
             await asyncio.wait({self._running.done}, timeout=CANCEL_S)
+            if self._running.done.done():
+                break
 
     def _end(self, _: object = None) -> None:
         if not self.over.done():
@@ -133,7 +143,7 @@ class Attempt:
         await asyncio.wait({future, self._cut}, return_when=asyncio.FIRST_COMPLETED)
 
     def _touch_soon(self) -> None:
-        """Touches the job, unless the last touch still waits for its reply; called every half TTR."""
+        """Touches the job, unless the last touch still waits for its reply; called each `touch_s` seconds."""
         self._touch_later()
         if self._touching is None or self._touching.done():
             self._touching = self._loop.create_task(self._touch())
@@ -143,5 +153,7 @@ class Attempt:
         ids = [task.id for task in self.tasks if task.id not in self.lost]
         answers = await self._client.touch_each(ids)
         self.lost |= {id for id, answer in zip(ids, answers, strict=True) if isinstance(answer, GONE)}
+        for task in self.tasks:
+            task.cancelled |= task.id in self.lost
         if len(self.lost) == len(self.tasks):
             self.interrupt(Cut.LOST)

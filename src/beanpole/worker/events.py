@@ -54,7 +54,7 @@ JOB_DEAD = Event(
 )
 JOB_BURIED = Event("job buried", "error", (*JOB, "error", "reason"), "the handler raised or returned `Bury`")
 JOB_RELEASED = Event("job released", "info", JOB, "the worker stops, and the time of grace is over")
-JOB_LOST = Event("job lost", "warning", (*JOB, "error"), "the server has it again")
+JOB_LOST = Event("job lost", "warning", (*JOB, "error"), "the server has it again, or it was cancelled")
 BACKOFF_FAILED = Event(
     "a backoff failed",
     "error",

@@ -37,7 +37,8 @@ class Running:
     """A handler that runs."""
 
     done: "asyncio.Future[Ended]"  # done when the handler has ended; its result is what the handler raised, or None
-    stop: Callable[[], object] | None  # asks the handler to stop; None: it runs in a thread, which can't be stopped
+    stops: Sequence[Callable[[], object]]
+    """What stops the handler, the gentlest first. In a thread it can't be stopped: it is given time to look."""
 
 
 class Executor:
@@ -55,12 +56,14 @@ class Executor:
         function = around(self._middleware, handler)
         task = tasks[0] if handler.batch is None else list(tasks)
         if handler.place is Place.LOOP:
-            done = asyncio.ensure_future(call_async(function, task))
-            return Running(done, done.cancel)
+            running = asyncio.ensure_future(call_async(function, task))
+            return Running(running, [running.cancel])
         if handler.place is Place.THREAD:
-            return Running(self._own_thread().submit(partial(call, function, task)), None)
+            done = self._own_thread().submit(partial(call, function, task))
+            return Running(done, [_look] * handler.cancellable)
         self._child.reset()
-        return Running(self._own_thread().submit(partial(self._child.run, function, task)), self._child.kill)
+        done = self._own_thread().submit(partial(self._child.run, function, task))
+        return Running(done, [self._child.interrupt] * handler.cancellable + [self._child.kill])
 
     def warm(self, handlers: Sequence[Handler]) -> "asyncio.Future[Ended] | None":
         """Starts the process, if handlers need one and there is none; done when it has imported what it runs.
@@ -94,12 +97,17 @@ class Executor:
                 thread.end()
 
 
+def _look() -> None:
+    """Stops nothing: the thread has ``task.cancelled`` to look at."""
+
+
 class Child:
     """The process of a slot, and the pipe to it: used by the slot's thread, which may block, but for :meth:`kill`."""
 
     def __init__(self) -> None:
         self._process: SpawnProcess | None = None
         self._pipe: Connection | None = None
+        self._interrupts: Connection | None = None
         self._lock = threading.Lock()
         self._killed = False
 
@@ -141,6 +149,14 @@ class Child:
             if self._process is not None:
                 self._process.kill()
 
+    def interrupt(self) -> None:
+        """Lets what runs in the process end with SystemExit, by SIGTERM, if it does not hold that up."""
+        with self._lock, contextlib.suppress(OSError):
+            self._killed |= self._process is None
+            if self._process is not None and self._interrupts is not None:
+                self._interrupts.send_bytes(b"1")
+                self._process.terminate()
+
     def _started(self) -> "tuple[SpawnProcess, Connection]":
         """The process and its pipe, started if needed. Raises EOFError after :meth:`kill`."""
         with self._lock:
@@ -149,17 +165,21 @@ class Child:
             if self._process is None or self._pipe is None:
                 context = multiprocessing.get_context("spawn")
                 self._pipe, theirs = context.Pipe()
-                self._process = context.Process(target=serve, args=(theirs,))
+                interrupts, self._interrupts = context.Pipe(duplex=False)
+                self._process = context.Process(target=serve, args=(theirs, interrupts))
                 self._process.start()
                 theirs.close()
+                interrupts.close()
             return self._process, self._pipe
 
     def _discard(self) -> int | None:
         """Discards a process that has died, or is about to; returns its exit code."""
         with self._lock:
-            process, pipe, self._process, self._pipe = self._process, self._pipe, None, None
-        if pipe is not None:
-            pipe.close()
+            process, pipes = self._process, (self._pipe, self._interrupts)
+            self._process = self._pipe = self._interrupts = None
+        for pipe in pipes:
+            if pipe is not None:
+                pipe.close()
         if process is None:
             return None
         process.kill()
@@ -170,14 +190,31 @@ class Child:
 # --- In the child -----------------------------------------------------------------------------------------------------
 
 
-def serve(pipe: Connection) -> None:
+def serve(pipe: Connection, interrupts: Connection) -> None:
     """Runs handlers until the pipe closes."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _do_nothing)  # sent to the whole group by a terminal; the worker ends this process
+    runs = False
+
+    def interrupt(_number: int, _frame: object) -> None:
+        """Ends a handler if the worker has said so: a supervisor may send SIGTERM to all processes of a service."""
+        if runs and interrupts.poll():
+            raise SystemExit(128 + signal.SIGTERM)
+
+    signal.signal(signal.SIGINT, _do_nothing)  # sent to the whole group by a terminal; the worker ends this process
+    signal.signal(signal.SIGTERM, interrupt)
     threading.Thread(target=_die_with_parent, daemon=True).start()
     with contextlib.suppress(EOFError, OSError):
         while True:
-            pipe.send_bytes(_answer(pipe.recv_bytes()))
+            order = pipe.recv_bytes()
+            while interrupts.poll():  # of the handler before
+                interrupts.recv_bytes()
+            try:
+                runs = True
+                answer = _answer(order)
+                runs = False
+            except SystemExit as error:  # it came beside the handler
+                runs = False
+                answer = pickle.dumps((error, []))
+            pipe.send_bytes(answer)
 
 
 def _do_nothing(_number: int, _frame: object) -> None:

@@ -40,6 +40,7 @@ class Handler:
     concurrency: int | None = None  # slots that work for it alone, and no others do; None: those that are for all
     batch: int | None = None  # jobs at most for which it is called once, with a list; None: with one job
     linger_s: float = 0  # seconds that a batch which is not full waits for more
+    cancellable: bool = False  # whether it is to hear within seconds that somebody has cancelled its job
 
 
 @dataclass(slots=True)
@@ -77,6 +78,7 @@ def make_handler(  # noqa: PLR0913 - all but the first by name
     concurrency: int | None = None,
     batch: int | None = None,
     linger_s: float = 0,
+    cancellable: bool = False,
 ) -> Handler:
     """A handler from the arguments of :meth:`Worker.handler`. Raises ArgumentError."""
     if not callable(function):
@@ -99,7 +101,7 @@ def make_handler(  # noqa: PLR0913 - all but the first by name
         if "<" in name:
             raise ArgumentError(f"{name} can't be found by another process: define it at the top of a module")
     slots = 1 if concurrency is None and batch is not None else concurrency  # of two that wait, neither batch is full
-    return Handler(function, place, max_attempts, backoff, timeout_s, slots, batch, linger_s)
+    return Handler(function, place, max_attempts, backoff, timeout_s, slots, batch, linger_s, cancellable)
 
 
 def shares(handlers: Mapping[str, Handler], slots: int) -> list[tuple[str, ...]]:
@@ -154,7 +156,8 @@ class Outcome(enum.StrEnum):
     """The worker stops; the job is ready for another one."""
 
     LOST = "lost"
-    """The server has taken the job back: the connection broke, or the TTR ran out. It will be reserved again."""
+    """The server has taken the job back: the connection broke, or the TTR ran out. It will be reserved again, unless
+    somebody has cancelled it."""
 
 
 @dataclass(slots=True)
@@ -183,7 +186,7 @@ class Counters:
 class Task(Job[B]):
     """A job as its handler sees it: its id and body, and which attempt this is."""
 
-    __slots__ = ("attempt", "counted", "fire", "mark", "max_attempts", "schedule", "scheduled_at", "stats")
+    __slots__ = ("attempt", "cancelled", "counted", "fire", "mark", "max_attempts", "schedule", "scheduled_at", "stats")
 
     def __init__(self, id: int, body: B, stats: StatsJob, attempt: int, max_attempts: int | None) -> None:
         super().__init__(id, body)
@@ -193,6 +196,11 @@ class Task(Job[B]):
         """The number of this attempt, from 1 to `max_attempts`."""
         self.max_attempts = max_attempts
         """The number of the last attempt; None: no limit."""
+        self.cancelled = False
+        """Whether nobody waits for the outcome any more, so that a thread may return.
+
+        The job was cancelled or lost, the handler took too long, or the worker stops and its time of grace is over.
+        """
         self.counted = False
         """Whether the server counts the attempts, by a rule of the tube, and says when the next one is."""
         self.schedule: str | None = None

@@ -77,6 +77,7 @@ class HandlerOptions(TypedDict, total=False):
     timeout: float | None
     process: bool
     concurrency: int | None
+    cancellable: bool
 
 
 class Worker:
@@ -172,6 +173,7 @@ class Worker:
         concurrency: int | None = None,
         batch: int | None = None,
         linger: float = 0,
+        cancellable: bool = False,
     ) -> Callable[[F], F]:
         """Makes a function the handler of the jobs in some tubes; it is called with a :class:`Task`.
 
@@ -184,6 +186,10 @@ class Worker:
         other handlers. With `batch` it is called with a list of up to so many tasks: what is there, and if that is
         less, what comes within `linger` seconds. It has one slot of its own then, or as many as `concurrency` says.
         :meth:`Task.done` and :meth:`Task.fail` say what came of one; the others follow the call.
+
+        One that is `cancellable` hears within five seconds that its job was cancelled: a coroutine is cancelled, as it
+        is whenever its job is lost, a process gets SIGTERM, which raises SystemExit, and a second later SIGKILL, and a
+        thread can look at ``task.cancelled``.
 
         Raises ArgumentError for wrong arguments, and for a tube that has a handler already.
         """
@@ -198,6 +204,7 @@ class Worker:
                 concurrency=concurrency,
                 batch=batch,
                 linger_s=linger,
+                cancellable=cancellable,
             )
             for tube in tubes:
                 if tube in self._handlers:

@@ -40,6 +40,10 @@ def in_process(task: Task[str]) -> None:
         os.kill(os.getpid(), SIGNALS[verb])
     elif verb == "exit":
         os._exit(7)
+    elif verb == "stubborn":
+        with contextlib.suppress(SystemExit):
+            time.sleep(100)
+        time.sleep(100)
     elif verb == "hang":
         time.sleep(100)
     elif verb == "fork" and os.fork() != 0:

@@ -44,7 +44,7 @@ def running(function: Callable[..., Any], begun: list[str]) -> Callable[..., Run
     def start(_handler: object, task: object) -> Running:
         begun.append("begun")
         done = asyncio.ensure_future(call_async(function, task))
-        return Running(done, done.cancel)
+        return Running(done, [done.cancel])
 
     return start
 
