@@ -92,8 +92,8 @@ def act_on(
 def delete(server: Server, out: Output, what: tuple[int | str, ...], reason: str) -> ExitCode:
     """Delete jobs that are ready, delayed or buried.
 
-    A job that is reserved can only be deleted by the client that reserved it. A TUBE is for --reason: of all its jobs
-    those are deleted whose reason has the text. "beanpole clear" deletes all of them.
+    A job that is reserved can only be deleted by the client that reserved it; "beanpole cancel" asks nobody. A TUBE is
+    for --reason: of all its jobs those are deleted whose reason has the text. "beanpole clear" deletes all of them.
     """
     if not reason and (tubes := [each for each in what if isinstance(each, str)]):
         raise click.UsageError(f"{tubes[0]} is a tube: give --reason, or call beanpole clear")
@@ -104,6 +104,28 @@ def delete(server: Server, out: Output, what: tuple[int | str, ...], reason: str
             for piece in with_that_reason(client, tube, Filter(RESTING, reason=reason)):
                 code = act_on(client, out, "delete", [job.id for job in piece]) or code
     return code
+
+
+@verb("cancel")
+@click.argument("what", type=TARGET, nargs=-1, required=True, metavar="ID...|TUBE")
+@click.option("--key", default="", help="With a TUBE: the job that has this key.")
+def cancel(server: Server, out: Output, what: tuple[int | str, ...], key: str) -> ExitCode:
+    """Delete jobs that are not to be done any more, also those that workers have. The server must know cancel-job.
+
+    A worker hears of it when it touches the job, or has finished it; one whose handler is cancellable within five
+    seconds. A job is named by its ID, or by its tube and its key.
+    """
+    tubes = [each for each in what if isinstance(each, str)]
+    if bool(key) != bool(tubes) or (tubes and len(what) > 1):
+        raise click.UsageError("give IDs, or a TUBE and --key")
+    client = server.client()
+    if not key:
+        run(client, need("cancel-job"))
+        return act_on(client, out, "cancel", [each for each in what if isinstance(each, int)])
+    with missing(f"no job of {tubes[0]} has the key {key}"):
+        id = client.cancel_key(tubes[0], key)
+    out.record({"id": id, "result": "cancelled"}, f"{id} cancelled")
+    return ExitCode.OK
 
 
 def chosen(client: Client[bytes], ids: Sequence[int], reason: str) -> Sequence[int]:

@@ -19,6 +19,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "put": ("put", "Put jobs."),
         "reserve": ("reserve", "Reserve jobs, and finish them."),
         "delete": ("job_verbs", "Delete jobs."),
+        "cancel": ("job_verbs", "Delete jobs, also those that workers have."),
         "release": ("job_verbs", "Make jobs ready, or delay them."),
         "bury": ("job_verbs", "Bury jobs: set them aside until they are kicked."),
         "kick": ("job_verbs", "Make buried or delayed jobs ready."),
@@ -72,6 +73,7 @@ RENAMED = {"jobs": "list"}
 
 # The verbs that people look for under words that others use for them.
 MEANT = {
+    "abort": "cancel",
     "at": "schedule",
     "cron": "schedule",
     "crontab": "schedule",
@@ -79,6 +81,7 @@ MEANT = {
     "empty": "clear",
     "flush": "clear",
     "info": "stats",
+    "kill": "cancel",
     "log": "wal",
     "ls": "tubes",
     "ps": "sessions",

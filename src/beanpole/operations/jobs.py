@@ -1,6 +1,7 @@
 """What is done to jobs that are named by their ids, some at a time: the same for the command line and the console.
 
-Each plan returns an :class:`Outcome` for each job. Nobody can do anything to a job that a worker has reserved. What
+Each plan returns an :class:`Outcome` for each job. Nobody can do anything to a job that a worker has reserved, but
+cancel it. What
 only the client may do that holds a job reserves it first; both commands go together, so that a program that ends in the
 middle leaves no job half done.
 """
@@ -82,6 +83,12 @@ def delete(_: Given, jobs: Sequence[JobInfo]) -> Plan[list[Outcome]]:
         errors = [each if isinstance(each, BeanpoleError) else None for each in error.results]
         found = [Outcome(id, each) for id, each in zip(ids, errors, strict=True)]
     return (yield from explained(found))
+
+
+def cancel(_: Given, jobs: Sequence[JobInfo]) -> Plan[list[Outcome]]:
+    """Delete jobs, whoever has them."""
+    results = yield from together([job.id for job in jobs], lambda line, id: line.cancel_job(id))
+    return (yield from outcomes_of(results))
 
 
 def kick(_: Given, jobs: Sequence[JobInfo]) -> Plan[list[Outcome]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from beanpole.client import limits
-from beanpole.client.extensions import RESTING
+from beanpole.client.extensions import RESTING, STATES
 from beanpole.errors import NotFoundError
 from beanpole.operations import jobs
 
@@ -269,6 +269,16 @@ OPERATIONS: Mapping[str, Operation] = {
         ),
         Operation(
             "bury", "Bury", "buried", "jobs", (KEPT_PRIORITY,), ("ready", "delayed"), act=jobs.bury, is_heavy=True
+        ),
+        Operation(
+            "cancel",
+            "Cancel",
+            "cancelled",
+            "jobs",
+            states=STATES,
+            needs=("cancel-job",),
+            act=jobs.cancel,
+            is_danger=True,
         ),
         Operation("delete", "Delete", "deleted", "jobs", act=jobs.delete, is_danger=True),
         Operation(

@@ -102,6 +102,23 @@ def test_change(cli: Cli, client: Client[bytes], tube: str) -> None:
     assert client.peek(two).body == b"from stdin"
 
 
+def test_cancel(cli: Cli, client: Client[bytes], tube: str) -> None:
+    id, other = client.put_many([b"x", b"y"], tube=tube)
+    client.reserve_job(id)
+    if lacks(cli, client, "cancel-job", "cancel-key"):
+        assert "cancel-job" in cli("cancel", id, code=1).err
+        assert "cancel-key" in cli("cancel", tube, "--key", "k", code=1).err
+        return
+    keyed = client.put(b"z", tube=tube, key="k")
+    client.reserve_job(keyed)
+    assert cli("cancel", id, other).lines == [f"{id} cancelled", f"{other} cancelled"]
+    assert cli("cancel", tube, "--key", "k", "--json").objects == [{"id": keyed, "result": "cancelled"}]
+    assert cli("cancel", id, code=2).err == f"beanpole: there is no job {id}\n"
+    assert cli("cancel", tube, "--key", "k", code=2).err == f"beanpole: no job of {tube} has the key k\n"
+    for wrong in ([tube], [id, "--key", "k"], [tube, tube, "--key", "k"], [tube, id, "--key", "k"]):
+        assert "give IDs, or a TUBE and --key" in cli("cancel", *wrong, code=5).err
+
+
 def test_snooze_and_fail(cli: Cli, client: Client[bytes]) -> None:
     id = client.put(b"a", 7)
     if lacks(cli, client, "snooze-job", "fail-job"):

@@ -5,6 +5,7 @@ import pytest
 from beanpole.client import Client
 from beanpole.console.actions.action import Filter, Given, Ids, Pattern, RefusedError, Tube
 from beanpole.console.actions.runs import Run
+from beanpole.errors import NotFoundError
 from tests.e2e.console.acting import World, act, buried, client_of, ids_in, on_either, on_ours
 from tests.servers import Server
 
@@ -43,6 +44,21 @@ async def test_deletes_jobs_and_says_what_became_of_each(world: World, client: C
     }
     assert ids_in(client, tube, "ready") == []
     assert client.stats_job(held).state == "reserved"
+
+
+@on_ours
+async def test_cancels_also_what_workers_have(world: World, client: Client[bytes], tube: str) -> None:
+    ids = client.put_many([b"x"] * 4, tube=tube)
+    client.watch(tube)
+    client.reserve_many(3, 0)
+    made = await world.dry("cancel", Ids((ids[0], ids[3])))
+    assert (made.count, made.notes) == (2, ())
+    assert made.command_line.startswith("beanpole cancel ")
+    assert outcome(await world.run("cancel", Ids((ids[0], ids[3], ids[0] + 10**6)))) == (2, 1, {})
+    assert outcome(await world.run("cancel", Filter(tube, "reserved"))) == (2, 0, {})
+    assert [each.jobs_cancelled for each in client.stats_tubes() if each.name == tube] == [4]
+    with pytest.raises(NotFoundError):
+        client.touch(ids[1])
 
 
 @on_either

@@ -192,7 +192,7 @@ async def dry_run(console: Console, action: Action) -> DryRun:
 async def of_ids(client: "AsyncClient[bytes]", action: Action, ids: Sequence[int]) -> DryRun:
     verb, jobs = VERBS[action.verb], await run_async(client, known(ids))
     there = [job for job in jobs if job.state]
-    held = sum(job.state == "reserved" for job in there)
+    held = sum(job.state == "reserved" for job in there if "reserved" not in verb.states)
     idle = sum(job.state not in verb.states for job in there) - held
     notes = [
         f"{number} {'is' if number == 1 else 'are'} {what}"

@@ -152,6 +152,8 @@ async def verbs_of(server: Server, state: str, jobs: Sequence[JobInfo]) -> tuple
     for verb in VERBS.values():
         if verb.about != "jobs" or state not in verb.states or (verb.name == "redrive" and not has_died):
             continue
+        if verb.name == "cancel" and state != "reserved":  # where it is what Delete is
+            continue
         if feature := verb.missing({}, features):
             lacking.append(f"{verb.text} needs {feature}, which this server does not have")
         else:
