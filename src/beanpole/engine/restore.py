@@ -108,10 +108,13 @@ class Restore:
         return True
 
     def count_reserve(self, id, reserve_count):
-        """Note how often a job was reserved. Nobody has it: whoever had it is no client of this engine."""
+        """Note how often a job was reserved. Nobody has it: whoever had it is no client of this engine.
+
+        If it was reserved as often before, it was touched, and waits for whom it did.
+        """
         job: Job = self.engine.jobs.find(id)
-        self.kept.pop(id, None)
-        if job is not None:
+        if job is not None and job.reserve_count != reserve_count:
+            self.kept.pop(id, None)
             job.reserve_count = reserve_count
         return 0
 

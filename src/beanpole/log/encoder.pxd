@@ -38,6 +38,7 @@ cdef class Encoder(Records):
     cdef int finish_job(self, unsigned char *at, Py_ssize_t size, Job job) except -1
     cdef unsigned char *job(self, unsigned char *at, Job job) noexcept
     cdef void whole(self, unsigned char *at, Job job) noexcept
+    cdef Py_ssize_t kept_behind(self, Job job, Py_ssize_t size) except -1
     cdef int keep_on(self, Job job) except -1
     cdef int let_loose(self) except -1
     cdef int schedule(self, Schedule schedule, bytes text) except -1

@@ -92,6 +92,9 @@ class Encoder(Records):
     def job_put(self, job):
         """Write a job with its tube and body; compaction writes one again to move it."""
         size: cython.Py_ssize_t = whole_bytes(job)
+        behind: cython.Py_ssize_t = self.kept_behind(job, size)
+        if behind and self.left_for_jobs() < size + behind:
+            self.begin_segment(size)
         at: cython.p_uchar = self.begin_alive(size)
         at[FRAME] = Kind.WHOLE
         self.whole(at + FRAME + 1, job)
@@ -107,7 +110,7 @@ class Encoder(Records):
 
     def job_changed(self, job):
         size: cython.Py_ssize_t = CHANGED_RECORD + job.tag_bytes
-        at: cython.p_uchar = self.begin(size)
+        at: cython.p_uchar = self.begin(size + self.kept_behind(job, size))
         at[FRAME] = Kind.CHANGED
         self.job(at + FRAME + 1, job)
         memcpy(at + CHANGED_RECORD, job.body + job.body_bytes + 2, job.tag_bytes)
@@ -157,6 +160,16 @@ class Encoder(Records):
         memcpy(at + KEPT_FIXED, cython.cast(cython.p_const_char, token), len(token))
         self.finish(at, size)
         return self.let_loose()
+
+    def kept_behind(self, job, size):
+        """Return the bytes that must follow a record of `size` bytes in its segment, which says again who has its job.
+
+        Of what stands in two segments, a cluster's log can lose the second half.
+        """
+        if job.state != State.RESERVED or job.holder.keep is None:
+            return 0
+        behind: cython.Py_ssize_t = KEPT_FIXED + len(job.holder.keep.token)
+        return behind if self.accounts.room_for_note(0, size + behind) else 0
 
     def keep_on(self, job):
         """Write again for whom a job waits of which something else was written while it is held."""

@@ -1,5 +1,7 @@
 """What a log keeps of jobs that wait for who has a token: over kills, stops, and all that is recorded of a job."""
 
+from itertools import pairwise
+
 import pytest
 
 from beanpole.engine.check import check
@@ -7,6 +9,8 @@ from beanpole.engine.engine import Engine
 from beanpole.log.accounts import Accounts
 from beanpole.log.encoder import Encoder
 from beanpole.log.format import Kind, number_record, segment_header
+from beanpole.log.reader import describe, read_header
+from beanpole.server.connection import Connection
 from beanpole.log.replay import Replay
 from tests.simulation.server import Server
 from tests.unit.engine.test_keeping import SECOND, A, B
@@ -190,3 +194,35 @@ def test_another_token_is_unknown_after_a_start(server: Server) -> None:
     restart(server)
     assert server.ask(f"keep-session 10 {B}".encode()) == b"KEPT 0\r\n"
     assert state(server) == b"reserved"
+
+
+def test_record_of_a_job_and_that_it_waits_stand_in_one_segment() -> None:
+    """So they stand in one row of a cluster's log, which is there or not."""
+    encoder = Encoder(Accounts(4096, unlimited=True), SALT, wants_reservations=True)
+    engine = Engine(records=encoder)
+    encoder.open_segment(1, 4096)
+    connection = Connection(engine, SECOND)
+    changing = b"".join(b"change-job 1 ttr=9\r\n" + b"touch 1\r\n" * (number % 7) for number in range(200))
+    connection.receive(SECOND, AGAIN + b"\r\n" + PUT + b"\r\nreserve\r\n" + changing)
+    while connection.pending:
+        connection.resume(SECOND)
+    kinds: list[int] = []
+
+    def read(_: int, data: memoryview) -> None:
+        header = read_header(bytes(data))
+        at = header.size
+        kinds.append(Kind.END)
+        while at < len(data) and (found := describe(bytes(data), at, header)) is not None:
+            kinds.append(found[1])
+            at += found[0]
+
+    while encoder.write_to(read)[1]:
+        pass
+    changes = [(one, other) for one, other in pairwise(kinds) if one == Kind.CHANGED]
+    assert (len(changes), {other for _, other in changes}) == (200, {Kind.KEPT})
+
+
+def test_touch_leaves_a_job_to_its_holder_in_a_cluster() -> None:
+    """It is recorded as a reservation is."""
+    engine = replayed(whole(1), reserved(1), kept(1, b"t" * 16, reserve_count=2), reserved(1))
+    assert engine.lost_count == 1

@@ -39,7 +39,7 @@ cdef class Session(Timed):
     cdef readonly uint8_t worker         # it reserved once
     cdef readonly uint8_t quitting       # none of its commands runs any more: it said quit, or what follows can't be meant
     cdef readonly uint8_t lost           # whether its connection is lost and it may return
-    cdef readonly Keep keep              # how its jobs wait for it when its connection is lost; None: they don't
+    cdef readonly Keep keep              # `Keep | None`: how its jobs wait for it when its connection is lost
     cdef object work                     # `LongCommand | None`: the rest of a command that takes more than one turn
     cdef Py_ssize_t moved_count          # jobs that its command moved and that nobody has charged it for yet
 
