@@ -190,13 +190,14 @@ def log_reasons(queue: Queue) -> list[str]:
 def held_reasons(queue: Queue, now_ns: int64_t, job: Job) -> list[str]:
     """Return who holds a job."""
     holder: Session = job.holder
+    if holder.used is None and not holder.lost:
+        return [reason("reserved", session=holder.number, closed="true")]
     if holder.lost:
         lost, left = seconds(now_ns - holder.keep.lost_at_ns), until(queue, now_ns, holder)
-        return [reason("lost", session=holder.number, silent=lost, left=left, ttr=job.ttr_s)]
-    if holder.used is None:
-        return [reason("reserved", session=holder.number, closed="true")]
-    silent, left = seconds(now_ns - holder.heard_at_ns), seconds(deadline_of(job) - now_ns)
-    reasons = [reason("reserved", **who(queue, holder), silent=silent, left=left, ttr=job.ttr_s)]
+        reasons = [reason("lost", session=holder.number, silent=lost, left=left, ttr=job.ttr_s)]
+    else:
+        silent, left = seconds(now_ns - holder.heard_at_ns), seconds(deadline_of(job) - now_ns)
+        reasons = [reason("reserved", **who(queue, holder), silent=silent, left=left, ttr=job.ttr_s)]
     if job.flags & Flag.EXPIRES and 0 < expiry_of(job) <= now_ns:
         reasons.append(reason("expires", dead=truth(dies_of_age(job))))
     if job.timeout_count:

@@ -178,12 +178,13 @@ def add_more(out, queue, job):
 def add_fields(out: ReplyBuffer, queue: Queue, job: Job, now_ns: int64_t, fields: cython.int) -> cython.int:
     """Append the fields that are asked for, of those that the job has."""
     size: cython.Py_ssize_t = 0
-    if job.state == State.RESERVED and job.holder.used is not None:  # else its holder is closed, and gives it back
+    holder: Session = job.holder
+    if holder is not None and (holder.used is not None or holder.lost):  # else it is closed, and gives the job back
         if fields >> Field.SESSION & 1:
             out.add(b" session=", 9)
-            out.add_number(job.holder.number)
-        if fields >> Field.PEER & 1:
-            peer: bytes = queue.describe(job.holder.owner).encode()
+            out.add_number(holder.number)
+        if fields >> Field.PEER & 1 and not holder.lost:
+            peer: bytes = queue.describe(holder.owner).encode()
             if peer:
                 out.add(b" peer=", 6)
                 add_text(out, peer, len(peer))
