@@ -113,15 +113,15 @@ class Process:
         connection.settimeout(REPLY_TIMEOUT_S)
         if receive_buffer_bytes:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
-        connection.connect((HOST, self.port))
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         client = Client(connection)
-        if wait_accepted:
-            try:
+        try:
+            connection.connect((HOST, self.port))
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if wait_accepted:
                 client.ask(b"\r\n", b"UNKNOWN_COMMAND\r\n")
-            except BaseException:
-                connection.close()
-                raise
+        except BaseException:
+            connection.close()
+            raise
         return client
 
     def signal(self, number: int) -> None:

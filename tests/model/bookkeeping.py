@@ -56,7 +56,7 @@ class Bookkeeping:
     def connect(self) -> Thing:
         begin = {"todo": [], "out": "", "waiting": False, "half_closed": False, "producer": False, "worker": False}
         begin |= {"number": self.counts["total-connections"], "heard": self.now}
-        begin |= {"name": "", "opened": self.now, "verb": "none"}
+        begin |= {"name": "", "opened": self.now, "verb": "none", "token": None, "quitting": False}
         self.sessions.append(Thing(used="default", watched=["default"], until=NEVER, **begin))
         self.counts["total-connections"] += 1
         return self.sessions[-1]
@@ -118,7 +118,7 @@ class Bookkeeping:
         """When the next thing is due; before that, nothing happens by itself."""
         waiting = [session for session in self.sessions if session.waiting]
         moments = [session.until for session in waiting] + [until for _, until in self.pauses.values()]
-        moments += [job.until - SECOND if job.holder in waiting else job.until for job in self.jobs.values()]
+        moments += [job.until - SECOND if job.holder in waiting else self.over_at(job) for job in self.jobs.values()]
         moments += [job.over for job in self.jobs.values() if job.state in {"ready", "delayed"}]
         return min(moments, default=NEVER)
 
@@ -190,5 +190,6 @@ class Bookkeeping:
         counts["current-workers"] = sum(other.worker for other in self.sessions)
         counts["current-waiting"] = sum(other.waiting for other in self.sessions)
         counts["draining"] = str(self.draining).lower()
+        counts |= {"sessions-lost": len(self.lost), "sessions-resumed": self.resumed_count}
         counts |= self.count_schedules()
         return listed("---\n" + "".join(f"{key}: {value}\n" for key, value in counts.items()))

@@ -118,7 +118,7 @@ for_many = st.one_of(
         st.sampled_from(["stats-tubes", "stats-histograms"]), st.sampled_from([{"limit": 2}, {"after": "default"}])
     ),
     st.tuples(st.just("list-jobs"), tubes, states, st.integers(1, 4), st.sampled_from(pages)),
-    st.tuples(st.just("list-jobs"), tubes, st.just("reserved"), st.just(5), st.just({})),
+    st.tuples(st.just("list-jobs"), tubes, st.just("reserved"), st.just(5), st.just({"fields": "session,peer,left"})),
 )
 
 patterns = st.sampled_from(["*", "t", "t*", "u", "default", "d*"])
@@ -232,7 +232,9 @@ def phrase_of(shape: str, id: int, pri: int, tube: str) -> list[tuple[Any, ...]]
 
 PLAIN, CHANGING, WITH_KEYS, WITH_TIMES = (st.sampled_from(list(group)) for group in phrases(0, 0, "t"))
 shapes = st.one_of(PLAIN, PLAIN, CHANGING, WITH_KEYS, WITH_TIMES)
-lost = st.sampled_from(["quit", "disconnect", "half-close"])
+lost = st.sampled_from(["quit", "disconnect", "half-close", "cut"])
+tokens = st.sampled_from(["a" * 32, "b" * 32])
+endings = st.sampled_from([{}, {}, {"ends": "all"}])
 
 
 def bytes_of(verb: str, *words: Any) -> bytes:  # noqa: ANN401 - numbers and names
@@ -369,6 +371,49 @@ class Conversation(RuleBasedStateMachine):
         if producer and producer != worker:
             self.say(producer, [("use", tube), ("put", 1, 0, 9, "x"), ("put", 0, 0, 9, "y")])
 
+    @rule(data=st.data(), token=tokens, options=endings, keep=st.sampled_from([0, 1, 3, 3, 60]), id=ids)
+    def keep(self, data: st.DataObject, token: str, options: dict[str, Any], keep: int, id: int) -> None:
+        self.say(self.choose(data), [("keep-session", keep, token, options), ("reserve-job", id)])
+
+    @rule(data=st.data(), token=tokens, id=ids, jump=st.sampled_from([None, None, *JUMPS_NS]))
+    def come_back(self, data: st.DataObject, token: str, id: int, jump: int | None) -> None:
+        """Somebody loses its connection, perhaps for too long, and returns with another one."""
+        name = self.choose(data)
+        self.say(name, [("keep-session", 3, token, {}), ("put", 0, 0, 1 + 2 * id, "x"), ("reserve-job", 0)])
+        if self.sessions[name] in self.model.sessions:
+            self.cut(name)
+            if jump is not None:
+                self.wait_for_deadline(jump)
+            self.connect(name)
+            self.say(name, [("keep-session", 3, token, {}), ("touch", 0)])
+
+    @rule(duration=st.sampled_from([SECOND, 5 * SECOND, 100 * SECOND]))
+    def take_no_clients(self, duration: int) -> None:
+        """All lose their connections, and for a while nobody can come back."""
+        self.set_taking(takes=False)
+        for name in sorted(self.sessions):
+            self.cut(name)
+        self.jump_to(self.world.now_ns + duration)
+        self.set_taking(takes=True)
+
+    def set_taking(self, *, takes: bool) -> None:
+        """Lets clients be taken, or nobody's time to return run."""
+        if takes:
+            self.model.take_clients()
+            self.world.engine.take_clients(self.world.now_ns)
+        else:
+            self.model.stop_taking_clients()
+            self.world.engine.stop_taking_clients()
+
+    def cut(self, name: str) -> None:
+        """Ends a connection by the server's side."""
+        self.world.resumed.clear()
+        self.world.connections[name].transport.cut = True
+        self.world.disconnect(name)
+        self.model.end(self.sessions[name], by_server=True)
+        self.forget(name)
+        self.follow("")
+
     @rule(data=st.data(), how=lost)
     def lose(self, data: st.DataObject, how: str) -> None:
         name = self.choose(data)
@@ -383,9 +428,11 @@ class Conversation(RuleBasedStateMachine):
         elif how == "disconnect":
             self.world.resumed.clear()
             self.world.disconnect(name)
-            self.model.quit(session)
+            self.model.end(session)
             self.forget(name)
             self.follow("")
+        elif how == "cut":
+            self.cut(name)
 
     @rule(jump=jumps)
     def wait_for_deadline(self, jump: int) -> None:

@@ -85,6 +85,9 @@ class Explaining(Rules):
     def why_held(self, job: Thing) -> list[str]:
         heard, left = seconds(self.now - job.holder.heard), seconds(job.until - self.now)
         reasons = [reason("reserved", **who(job.holder), silent=heard, left=left, ttr=job.ttr)]
+        if job.holder in self.lost:
+            silent, left = seconds(self.now - job.holder.lost), seconds(job.holder.ends - self.now)
+            reasons = [reason("lost", session=job.holder.number, silent=silent, left=left, ttr=job.ttr)]
         reasons += [reason("expires", dead=job.expire_dead)] * (job.over <= self.now)
         reasons += [reason("timeouts", count=job.timeouts)] if job.timeouts else []
         return reasons + [reason("superseded", state='"reserved"')] * job.superseded

@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.model.bookkeeping import NEVER, SECOND, Thing, remove
 from tests.model.explain import Explaining
+from tests.model.keeping import Keeping
 from tests.model.schedules import Scheduling
 from tests.model.sessions import Listing
 
@@ -33,7 +34,7 @@ NEEDS: dict[str, Callable[[Thing, Thing], bool]] = {
 """When a command that names a job finds it; else the answer is NOT_FOUND."""
 
 
-class Model(Scheduling, Explaining, Listing):
+class Model(Scheduling, Explaining, Listing, Keeping):
     """Jobs and time, and who gets what."""
 
     def tick(self, now: int) -> None:
@@ -41,10 +42,13 @@ class Model(Scheduling, Explaining, Listing):
         self.fire_due()
         self.serve()
         self.tokens_at = now
-        while due := [job for job in self.jobs.values() if job.until <= now or self.is_over(job)]:
-            first = self.timer(min(due, key=lambda job: min(job.until, job.over if self.is_over(job) else NEVER)))
+        while due := [job for job in self.jobs.values() if self.over_at(job) <= now or self.is_over(job)]:
+            first = self.timer(
+                min(due, key=lambda job: min(self.over_at(job), job.over if self.is_over(job) else NEVER))
+            )
             for job in [job for job in due if self.timer(job) == first]:
                 self.end_time(job)
+            self.forget_lost()
             self.forget_tubes()  # by what was due first: a tube that is needed again later is a new one
         self.pauses = {tube: pause for tube, pause in self.pauses.items() if pause[1] > now}
         self.serve()
@@ -63,6 +67,8 @@ class Model(Scheduling, Explaining, Listing):
         due = job.until
         if self.is_over(job):
             self.move(job, job.state)
+        elif job.state == "reserved" and job.until > self.now:  # its holder may not return any more
+            self.come_back(job)
         elif job.state == "reserved":
             job.timeouts += 1
             self.counts["job-timeouts"] += 1
@@ -87,8 +93,8 @@ class Model(Scheduling, Explaining, Listing):
                 self.quit(session)
             self.forget_tubes()
             self.serve()
-        if session.half_closed and not session.todo and session in self.sessions:
-            self.quit(session)
+        if (session.quitting or (session.half_closed and not session.todo)) and session in self.sessions:
+            self.end(session)
 
     def half_close(self, session: Thing) -> None:
         session.half_closed = True
@@ -264,15 +270,27 @@ class Model(Scheduling, Explaining, Listing):
         return "PAUSED"
 
     def quit(self, session: Thing) -> None:
-        """Also what happens when the connection is lost."""
+        session.quitting = True
+        self.end(session)
+
+    def end(self, session: Thing, *, by_server: bool = False) -> None:
+        """The connection ends, by the server's side or the client's."""
         session.todo, session.waiting = [], False
-        held = [job for job in self.jobs.values() if job.holder is session]
-        for job in sorted(held, key=lambda job: (job.until, job.id)):
-            self.tube_counts[job.tube]["jobs-lost"] += 1
-            self.fail(job, 0, keeps_delay=True)
+        is_lost = self.may_be_lost(session, by_server=by_server)
+        if not is_lost:
+            self.forget_token(session)
+        for job in [] if is_lost else self.held_by(session):
+            self.come_back(job)
         while session.watched:
             remove(session.watched, session.watched[0])
             self.forget_tubes()
         self.sessions.remove(session)
+        if is_lost:
+            self.lose(session)
         self.forget_tubes()
         self.serve()
+
+    def come_back(self, job: Thing) -> None:
+        """Whoever held a job is gone."""
+        self.tube_counts[job.tube]["jobs-lost"] += 1
+        self.fail(job, 0, keeps_delay=True)

@@ -17,7 +17,7 @@ class Listing(Bookkeeping):
         return "NAMED"
 
     def list_sessions(self, session: Thing, options: dict[str, Any]) -> str:
-        sessions = sorted(self.sessions, key=lambda each: each.number)
+        sessions = sorted(self.sessions + self.lost, key=lambda each: each.number)
         shown = [each for each in sessions if each.number > options.get("after", -1)][: options.get("limit", 1000)]
         text = "---\n" + "".join(self.about(each) for each in shown)
         return listed(text.encode().decode("latin-1"))
@@ -31,6 +31,8 @@ class Listing(Bookkeeping):
             *[f"last-command-age: {heard}", f"used: {session.used}"],
             *[f"watched: [{', '.join(session.watched[:20])}]", f"watched-count: {len(session.watched)}"],
             *([f"waiting: {heard}"] if session.waiting else []),
+            *([f"lost: {seconds(self.now - session.lost)}"] if session in self.lost else []),
+            *([f"until: {seconds(session.ends - self.now)}"] if session in self.lost else []),
             f"jobs-held: {len(held)}",
             *([f"oldest-held: {seconds(self.now - min(job.held_since for job in held))}"] if held else []),
         ]

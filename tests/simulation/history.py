@@ -173,6 +173,9 @@ class Recovered:
     texts: dict[bytes, bytes]
     """Of :func:`texts_of`."""
 
+    held: set[int] = field(default_factory=set)
+    """The jobs that wait for who has a token: they count as ready, whatever the log says of them."""
+
 
 @dataclass(slots=True)
 class History:
@@ -290,7 +293,7 @@ class History:
         possible = (1 << (self.step + 1)) - (1 << least_step)
         jobs: dict[int, Seen] = {}
         for id, history in self.jobs.items():
-            mask, seen = self.job_steps(history, found.jobs.get(id), found.now_ns, least_step)
+            mask, seen = self.job_steps(history, found.jobs.get(id), found.now_ns, least_step, is_held=id in found.held)
             assert mask & possible, (
                 f"job {id} is {found.jobs.get(id)}, but its versions were {history.versions}, and those after step "
                 f"{self.step} or one from {least_step} on that suits the others are possible (mask {possible:b})"
@@ -314,7 +317,7 @@ class History:
         for tube in found.pauses.keys() - self.pauses.keys():
             assert found.pauses[tube] is None, f"tube {tube!r} is paused, but never was"
         pauses = found.pauses | self.ended_pauses(found.pauses, possible)
-        return Recovered(jobs, pauses, found.now_ns, found.texts)
+        return Recovered(jobs, pauses, found.now_ns, found.texts, found.held)
 
     def ended_pauses(self, found: dict[bytes, Pause], possible: int) -> dict[bytes, Pause]:
         """The pauses that are over by a clock that can be set back: then the log still holds them."""
@@ -327,13 +330,14 @@ class History:
         return pauses
 
     def job_steps(
-        self, history: JobHistory, found: Seen | None, now_ns: int, least_step: int
+        self, history: JobHistory, found: Seen | None, now_ns: int, least_step: int, *, is_held: bool
     ) -> tuple[int, Seen | None]:
         """The steps after which a job was what was found, as bits; and what was found, with its bury number.
 
         What it was within a step counts as that step, unless the whole step must be there.
         """
         mask = 0
+        seen = found
         steps = [step for step, _ in history.versions]
         for i, (step, version) in enumerate(history.versions):
             if step <= least_step and steps[i + 1 : i + 2] == [step]:
@@ -347,8 +351,10 @@ class History:
             if suits:
                 mask |= self.steps_of(steps, i)
                 if version is not None and found is not None:
-                    found = replace(found, bury_number=version.bury_number if found.state == State.BURIED else 0)
-        return mask, found
+                    seen = replace(found, bury_number=version.bury_number if found.state == State.BURIED else 0)
+                    if is_held:
+                        seen = replace(seen, state=version.state, until_ns=version.until_ns)
+        return mask, seen
 
     def text_steps(self, texts: list[tuple[int, bytes | None]], found: bytes | None) -> int:
         """The steps after which a text was what was found, as bits.

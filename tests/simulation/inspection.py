@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from beanpole.log.log import Policy
 from tests.simulation.disk import SimDisk
 from tests.simulation.history import Pause, Recovered
+from tests.simulation.keeping import Kept, returned
 from tests.simulation.life import Life, Promises
 from tests.simulation.runner import Clock
 
@@ -20,6 +21,9 @@ class Inspected:
     tubes: dict[int, bytes]
     buried: dict[bytes, list[int]]
     """The buried jobs of each tube, the first to be kicked first."""
+
+    kept: Kept
+    """Who gets which job that comes back."""
 
 
 def inspect(disk: SimDisk, clock: Clock, segment_bytes: int) -> Inspected:
@@ -38,6 +42,7 @@ def inspect(disk: SimDisk, clock: Clock, segment_bytes: int) -> Inspected:
     pauses: dict[bytes, Pause] = {}
     buried: dict[bytes, list[int]] = {}
     next_job_id = life.engine.next_job_id
+    kept = returned(life.engine, life.now_ns)
     for name in TUBES:
         ask(b"use " + name)
         tube = connection.session.used
@@ -48,4 +53,4 @@ def inspect(disk: SimDisk, clock: Clock, segment_bytes: int) -> Inspected:
             buried[name].append(int(answer.split()[1]))
             ask(b"delete %d" % buried[name][-1])
     life.found.pauses = pauses
-    return Inspected(life.found, next_job_id, tubes, buried)
+    return Inspected(life.found, next_job_id, tubes, buried, kept)

@@ -8,16 +8,20 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
-from beanpole.engine.state.job import Flag
+from beanpole.engine.state.job import Flag, State
 from beanpole.log.files.filelog import FileLog
 from beanpole.log.log import Policy
 from beanpole.server.connection import Connection
 from tests.simulation.disk import SimDisk
 from tests.simulation.history import History, Recovered, check_accounts, fire_of, see, texts_of
 from tests.simulation.runner import NS_PER_S, Clock, SimRunner
+
+if TYPE_CHECKING:
+    from tests.simulation.keeping import Keeping
 
 BODY_BYTES_MAX = 65535
 
@@ -69,6 +73,8 @@ class Asked:
 
     verb: bytes
     id: int = 0
+    look: int = 0
+    """Which look at who keeps what came before it."""
 
 
 class Client:
@@ -135,11 +141,13 @@ class Life:
         self.accounts = self.log.accounts
         self.engine = Engine(BODY_BYTES_MAX, clock.now_ns, records=self.records)
         self.recovered = self.log.recover(self.engine)
-        self.found = Recovered(
-            {job.id: see(job) for job in self.engine.jobs.jobs()}, {}, self.now_ns, texts_of(self.engine)
-        )
+        jobs = {job.id: job for job in self.engine.jobs.jobs()}
+        held = {id for id, job in jobs.items() if job.state == State.RESERVED}
+        seen = {id: see(job) for id, job in jobs.items()}
+        self.found = Recovered(seen, {}, self.now_ns, texts_of(self.engine), held)
         self.clients: list[Client] = []
         self.history: History | None = None
+        self.keeping: Keeping | None = None
         self.refused_put_count = 0
         self.has_limits = False
         """Whether tubes may refuse what is put, and what is moved."""
@@ -173,14 +181,15 @@ class Life:
         self.clients.append(client)
         return client
 
-    def disconnect(self, client: Client) -> None:
+    def disconnect(self, client: Client, *, by_server: bool = False) -> None:
         """A client is gone, and reads nothing more."""
         self.clients.remove(client)
+        client.connection.transport.cut = by_server
         self.in_step(lambda: client.connection.close(self.now_ns), many=True)
 
     def send(self, client: Client, verb: bytes, line: bytes, id: int = 0, body: bytes | None = None) -> None:
         """A client asks for something; it must not be waiting."""
-        asked = Asked(0, verb, id)
+        asked = Asked(0, verb, id, self.keeping.count if self.keeping else 0)
         client.asked.append(asked)
         if verb in {b"delete", b"cancel-job"}:
             self.promises.delete_asked.add(id)
@@ -253,6 +262,9 @@ class Life:
 
     def end_step(self, *, many: bool) -> bool:
         """Takes note of a step; True: the log was told something."""
+        if self.keeping is not None:
+            self.keeping.know([client.connection for client in self.clients])
+            self.keeping.look(self.engine, self.now_ns)
         if self.history is not None:
             self.note_fired(self.history)
             self.history.note_attempts(self.engine)
@@ -305,10 +317,20 @@ class Life:
                 owner = session.owner
                 if isinstance(owner, Connection):
                     self.in_step(lambda owner=owner: owner.resume(self.now_ns), many=True)  # type: ignore[misc]
+                    self.end_finished(owner)
         if self.records.index != self.appended_index or self.records.loose:
             self.appended_index = self.records.index
             self.guard(self.log.append)
+            if self.keeping is not None:
+                self.keeping.note(self.records.index)
         self.deliver()
+
+    def end_finished(self, connection: Connection) -> None:
+        """Closes a connection whose client has come back by another one."""
+        for client in self.clients if connection.finished else ():
+            if client.connection is connection:
+                self.disconnect(client)
+                return
 
     def deliver(self) -> None:
         """Clients read what the log lets go."""
@@ -328,14 +350,22 @@ class Life:
             self.promises.cancelled.add(asked.id)
         elif words[0] == b"RESERVED":
             client.held.append(int(words[1]))
+        elif words[0] == b"KEPT":
+            client.held = list(map(int, words[2:]))
         elif words[0] == b"OUT_OF_MEMORY":
             is_full = self.space.full_count or self.failed or self.has_limits
             assert is_full, "something was refused, but the disk was never full"
             if asked.verb in {b"put", b"put-job"}:
                 self.refused_put_count += 1
-        ends = {b"delete", b"release", b"bury", b"snooze-job", b"fail-job"}
-        if asked.verb in ends and asked.id in client.held and words[0] != b"OUT_OF_MEMORY":
+        if asked.verb in {b"delete", b"release", b"bury", b"snooze-job", b"fail-job"}:
+            self.note_end(client, asked, words[0])
+
+    def note_end(self, client: Client, asked: Asked, word: bytes) -> None:
+        """Takes note of what was answered to who wanted to be done with a job."""
+        if asked.id in client.held and word != b"OUT_OF_MEMORY":
             client.held.remove(asked.id)
+        if self.keeping is not None and word in {b"DELETED", b"RELEASED", b"BURIED"}:
+            self.keeping.end(asked.id, asked.look)
 
     # --- checks -------------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from beanpole.log.log import Policy
 from tests.simulation.disk import CrashError, SimDisk
 from tests.simulation.history import History, Recovered, Rules
 from tests.simulation.inspection import Inspected, inspect
+from tests.simulation.keeping import TOKENS, Keeping, Kept
 from tests.simulation.life import Client, Life, Promises
 from tests.simulation.runner import NS_PER_S, Clock
 from tests.simulation.scheduling import Schedules
@@ -41,7 +42,13 @@ class Simulation:
     """One seed: several lives on one disk."""
 
     def __init__(
-        self, seed: int, *, extensions: bool = False, limits: bool = False, with_schedules: bool = False
+        self,
+        seed: int,
+        *,
+        extensions: bool = False,
+        limits: bool = False,
+        with_schedules: bool = False,
+        keeps: bool = False,
     ) -> None:
         self.extensions = extensions
         self.limits = limits
@@ -57,6 +64,15 @@ class Simulation:
         self.schedules: Schedules | None = None
         if with_schedules:
             self.schedules = Schedules(rng, self.rules, min(self.body_bytes, self.segment_bytes // 4))
+        self.keeping = Keeping() if keeps else None
+        if keeps:  # so that there is always room for a record that may be left out
+            self.segment_bytes, self.body_bytes = max(self.segment_bytes, 8192), min(self.body_bytes, 100)
+        self.cuts_before = 0
+        """Losses of power before the last life ended."""
+
+        self.kept_least: tuple[Kept, Kept] = {}, {}
+        """What must wait after a kill, and what after a loss of power."""
+
         self.crashing_starts = 0.4
         """How many of the starts end in a crash."""
 
@@ -100,6 +116,13 @@ class Simulation:
         assert inspected.next_job_id == life.engine.next_job_id, "recovering twice gives another next id"
         self.judge(life, inspected)
         life.check()
+        if self.keeping is not None:
+            if not self.rules.disk_full:  # else that a job does not wait any more may find no room
+                killed = self.power_cuts == self.cuts_before
+                least = self.kept_least[0 if killed else 1]
+                self.keeping.judge(inspected.kept, least, all_told=killed or self.policy.always)
+            self.keeping.begin(life.engine, life.now_ns, inspected.kept, exact=not self.rules.disk_full)
+            life.keeping = self.keeping
         return life
 
     def judge(self, life: Life, inspected: Inspected) -> None:
@@ -178,6 +201,10 @@ class Simulation:
         life.crash_note()
         assert life.history is not None
         self.least_step = life.history.step if closed else life.least_step()
+        self.cuts_before = self.power_cuts
+        if self.keeping is not None:
+            index = life.log.durable_index  # what is behind it may be there or not, also what has no number
+            self.kept_least = self.keeping.least(index), self.keeping.least(index - 1) if self.policy.always else {}
         self.end_process(0.3)
 
     def fail(self, life: Life, acts_max: int) -> None:
@@ -227,7 +254,7 @@ class Simulation:
                 life.connect()
             client = rng.choice(life.clients)
             if rng.random() < 0.03:
-                life.disconnect(client)
+                life.disconnect(client, by_server=self.keeping is not None and rng.random() < 0.5)
             elif not client.waiting:
                 self.command(life, client)
         life.end_turn()
@@ -239,6 +266,10 @@ class Simulation:
         tube = rng.choice(TUBES)
         if self.limits and rng.random() < 0.1:
             self.change_rules(life, client)
+            return
+        if self.keeping is not None and rng.random() < 0.12:
+            line = b"keep-session %d %b" % (rng.choice((0, 2, 30, 30, 30)), rng.choice(TOKENS))
+            life.send(client, b"keep-session", line + rng.choice((b"", b" ends=all")))
             return
         if self.schedules is not None and rng.random() < 0.25:
             self.schedules.command(life, client, TUBES)
@@ -352,10 +383,10 @@ class Simulation:
             life.send(client, b"touch", b"touch %d" % id, id)
 
 
-def simulate(seed: int, *, extensions: bool = False, limits: bool = False, with_schedules: bool = False) -> Simulation:
+def simulate(seed: int, **kinds: bool) -> Simulation:
     """Runs one seed. Raises AssertionError, in a line that says how to run it again."""
     try:
-        simulation = Simulation(seed, extensions=extensions, limits=limits, with_schedules=with_schedules)
+        simulation = Simulation(seed, **kinds)
         simulation.run()
     except Exception as error:
         what = str(error).replace("\n", " ") if isinstance(error, AssertionError) else repr(error)

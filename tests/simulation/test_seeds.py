@@ -46,10 +46,21 @@ def test_crashes_neither_lose_nor_double_what_a_schedule_fires(block: int) -> No
     assert fires, "no schedule has fired"
 
 
+@pytest.mark.skipif(SEED is not None, reason="one seed is wanted")
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_crashes_let_jobs_wait_for_who_has_a_token_and_for_nobody_else(block: int) -> None:
+    found = 0
+    for seed in SEEDS[block : len(SEEDS) // 2 : BLOCKS]:
+        simulation = simulate(seed, keeps=True, extensions=seed % 2 == 1, limits=seed % 4 > 1)
+        found += simulation.keeping.found_count if simulation.keeping is not None else 0
+    assert found, "no job has waited over a crash"
+
+
 @pytest.mark.skipif(SEED is None, reason="set SIMULATION_SEED to run one seed again")
 def test_seed() -> None:
     seed = int(SEED or "0")
     for extensions in (False, True):
         simulate(seed, extensions=extensions)
     simulate(seed, with_schedules=True)
+    simulate(seed, keeps=True, extensions=seed % 2 == 1, limits=seed % 4 > 1)
     simulate(seed, extensions=seed % 2 == 1, limits=True)

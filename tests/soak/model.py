@@ -43,6 +43,11 @@ class WakingModel(Model):
         super().__init__(now)
         self.woken: list[Thing] = []
 
+    def end_older(self, session: Thing) -> None:
+        """Takes note of who is to be closed."""
+        super().end_older(session)
+        self.woken.append(session)
+
     def answer(self, session: Thing, reply: str) -> None:
         """Answers, and takes note of those who waited."""
         if session.waiting:
@@ -117,6 +122,17 @@ class RealConversation(Conversation):
         """Lets the wall clock of both be so far ahead."""
         self.model.lead = lead
         self.clock.set_lead(lead)
+
+    def set_taking(self, *, takes: bool) -> None:
+        """Does nothing: a server takes clients, or is gone."""
+
+    def cut(self, name: str) -> None:
+        """Resets a connection: by nothing that a client does the server's side ends it."""
+        self.world.disconnect(name)
+        self.model.end(self.sessions[name])
+        self.forget(name)
+        self.follow("")
+        self.keep_up()
 
     def teardown(self) -> None:
         """Ends the server."""

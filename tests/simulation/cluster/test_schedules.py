@@ -65,7 +65,7 @@ class TimedClient(Client):
             return b"reserve-many 3 %d\r\n" % rng.choice((0, 0, 1))
         return b"delete-many %d\r\n" % self.ids.pop()
 
-    def learn(self, reply: bytes) -> None:
+    def learn(self, _command: bytes, reply: bytes) -> None:
         self.ids += [int(id) for id, *_ in FRAME.findall(reply)]
 
 

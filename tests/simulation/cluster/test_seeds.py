@@ -52,6 +52,7 @@ class Client:
                 continue
             node = self.rng.choice(leaders)
             transport, epoch = node.connect(), node.log.epoch
+            self.begin()
             while not transport.closed:
                 command = self.next_command()
                 sent_s, before = self.world.loop.time(), len(transport.output)
@@ -62,10 +63,13 @@ class Client:
                     break
                 self.world.unknown.remove(command)
                 self.world.history.append(Seen(sent_s, self.world.loop.time(), epoch, command, reply))
-                self.learn(reply)
+                self.learn(command, reply)
                 await asyncio.sleep(self.rng.expovariate(20))
 
-    def learn(self, reply: bytes) -> None:
+    def begin(self) -> None:
+        """It has a new connection."""
+
+    def learn(self, _command: bytes, reply: bytes) -> None:
         """Take note of a job that it can look at."""
         if reply.startswith(b"INSERTED"):
             self.ids.append(int(reply.split()[1]))
@@ -157,9 +161,9 @@ class Trouble:
             database.drop_table(number)
         else:
             database.misreads[node.name] = rng.choice((0.1, 1.0))
-        await node.kill()
-        node.start()
         try:
+            await node.kill()
+            node.start()
             await asyncio.sleep(rng.choice((0.01, 0.1, 3.0)))
             database.misreads.clear()
             while world.applied() is None and not (node.task and node.task.done()):  # noqa: ASYNC110 - simulated time
@@ -167,8 +171,7 @@ class Trouble:
         finally:
             database.misreads.clear()
             if kind == "misread":
-                assert node.task is not None
-                if node.task.done():
+                if node.task is not None and node.task.done():
                     assert isinstance(node.task.exception(), UnreadableError)
                 await node.kill()
                 node.start()

@@ -10,8 +10,8 @@ from beanpole.log.accounts import Accounts
 from beanpole.log.encoder import Encoder
 from beanpole.log.format import Kind, number_record, segment_header
 from beanpole.log.reader import describe, read_header
-from beanpole.server.connection import Connection
 from beanpole.log.replay import Replay
+from beanpole.server.connection import Connection
 from tests.simulation.server import Server
 from tests.unit.engine.test_keeping import SECOND, A, B
 from tests.unit.log.test_growth import SALT, seal, whole
