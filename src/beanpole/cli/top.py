@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
     from beanpole.client import AsyncClient
-    from beanpole.observe.growth import Waits
+    from beanpole.observe.growth import Quantiles
     from beanpole.observe.top import Order
     from beanpole.observe.top_sampler import Row, TopSample, TopSampler
 
@@ -91,7 +91,8 @@ def as_json(sample: "TopSample") -> dict[str, object]:
     return {
         "server": dict(sample.server),
         "rates": asdict(sample.rates) if sample.rates else None,
-        "waits": waits_as_json(sample.waits),
+        "waits": times_as_json(sample.waits),
+        "runs": times_as_json(sample.runs),
         "tubes": [tube_as_json(row) for row in sample.rows.values()],
     }
 
@@ -102,13 +103,14 @@ def tube_as_json(row: "Row") -> dict[str, object]:
         "put-rate": row.put_rate,
         "delete-rate": row.delete_rate,
         "next-job-age": row.next_job.age if row.next_job else None,
-        "waits": waits_as_json(row.waits),
+        "waits": times_as_json(row.waits),
+        "runs": times_as_json(row.runs),
     }
 
 
-def waits_as_json(waits: "Waits | None") -> dict[str, float] | None:
-    """How long jobs waited, in seconds."""
-    return {"p50": waits.half_s, "p99": waits.most_s} if waits else None
+def times_as_json(times: "Quantiles | None") -> dict[str, float] | None:
+    """How long jobs waited, or were held, in seconds."""
+    return {"p50": times.half_s, "p99": times.most_s} if times else None
 
 
 # --- Live -------------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """What a server was like in the last six hours, in memory: points of 10 s for 15 minutes, and of a minute for longer.
 
 All points of a span have their times in common. A tube has one array for a span, a row after the other: 1 000 tubes
-take 20 MB. A time without samples is a gap, which has a point of its own, so that a chart draws nothing there.
+take 25 MB. A time without samples is a gap, which has a point of its own, so that a chart draws nothing there.
 """
 
 from array import array
@@ -14,12 +14,12 @@ from typing import Literal, get_args
 from beanpole.client import Histogram, StatsTube
 from beanpole.console import limits
 from beanpole.observe.growth import KEYS as COUNTED
-from beanpole.observe.growth import Change, Counts, Waits, growth
-from beanpole.observe.sampling import READY, Sample
+from beanpole.observe.growth import Change, Counts, Quantiles, growth
+from beanpole.observe.sampling import HELD, READY, Sample
 
 Key = Literal[
     "ready", "reserved", "delayed", "buried", "oldest_ready",
-    "put/s", "reserved/s", "deleted/s", "failed/s", "ready_p99",
+    "put/s", "reserved/s", "deleted/s", "failed/s", "ready_p50", "ready_p99", "held_p50", "held_p99",
 ]  # fmt: skip
 SpanName = Literal["15m", "6h"]
 
@@ -32,6 +32,8 @@ NOW = ("current-jobs-ready", "current-jobs-reserved", "current-jobs-delayed", "c
 SERVER = ""  # in place of the name of a tube: the whole server
 RATES = 4  # how many rates follow
 GAP_STEPS = 2.5  # after so many steps without a sample there is a gap: a server that is slow for a moment makes none
+
+LATEST = 3  # points of the short span of which the last known one is that of now
 
 EARLY = 0.05
 """The part of a step by which a sample may come too early for its point: samples come every 10 s, more or less."""
@@ -60,7 +62,7 @@ class Span:
         self.server_id = ""
         self.at_ns = 0  # when the last point was, on the clock of samples
         self.counts: dict[str, Counts] = {}  # what each tube had counted then
-        self.waits: Mapping[str, Histogram] = {}  # the histograms of waits of then; that of the whole server by SERVER
+        self.kept: Mapping[str, Mapping[str, Histogram]] = {}  # the histograms of then, the server's by SERVER
         self.grown: list[int | None] = [0] * len(COUNTED)
         """What the whole server has counted since then; None: not known."""
         self._clear()
@@ -149,7 +151,7 @@ class History:
         place = span.begin(unix_s)
         is_same = sample.stats.id == span.server_id and sample.leads
         seconds = (sample.at_ns - span.at_ns) / 1e9 if is_same else 0.0
-        waits = waits_of(sample)
+        times = times_of(sample)
         bounds = sample.histograms.bounds["job"] if sample.histograms is not None else ()
         counts: dict[str, Counts] = {}
         if sample.leads:
@@ -157,12 +159,12 @@ class History:
                 name = tube.name
                 counts[name], before = change.counts[name], span.counts.get(name)
                 row = now_of(tube) + rates_of(growth(before, counts[name]), seconds if before is not None else 0)
-                row.append(most(bounds, waits.get(name), span.waits.get(name), is_same=is_same))
+                row += quantiles(bounds, times.get(name), span.kept.get(name), is_same=is_same)
                 span.put(name, place, row)
             row = whole(sample) + rates_of(span.grown, seconds)
-            row.append(most(bounds, waits.get(SERVER), span.waits.get(SERVER), is_same=is_same))
+            row += quantiles(bounds, times.get(SERVER), span.kept.get(SERVER), is_same=is_same)
             span.put(SERVER, place, row)
-        span.server_id, span.at_ns, span.counts, span.waits = sample.stats.id, sample.at_ns, counts, waits
+        span.server_id, span.at_ns, span.counts, span.kept = sample.stats.id, sample.at_ns, counts, times
         span.grown = [0] * len(COUNTED)
         span.forget(self._tubes_max + 1)
 
@@ -171,6 +173,18 @@ class History:
         first = [tube for name, tube in sample.tubes.items() if self._is_first(name)]
         others = (tube for name, tube in sample.tubes.items() if not self._is_first(name))
         return islice(chain(first, others), self._tubes_max)
+
+    def latest(self, key: Key, tube: str | None = None) -> float | None:
+        """The last value of a tube, or of the whole server, that is known, of one of the last points."""
+        found = self._spans["15m"]
+        rows = found.rows.get(SERVER if tube is None else tube)
+        if rows is None:
+            return None
+        for point in range(found.count - 1, max(found.count - 1 - LATEST, -1), -1):
+            value = rows[point % found.size * len(KEYS) + KEYS.index(key)]
+            if not isnan(value):
+                return value
+        return None
 
     def series(self, key: Key, tube: str | None = None, span: SpanName = "15m") -> Series:
         """The values of a tube, or of the whole server. They end now: with a gap, if there was no sample for long."""
@@ -184,19 +198,25 @@ class History:
         return Series([(at_s, None if isnan(value) else value) for at_s, value in zip(times, values, strict=True)])
 
 
-def waits_of(sample: Sample) -> Mapping[str, Histogram]:
-    """How long jobs were ready: of the whole server (SERVER), and of tubes."""
-    if sample.histograms is None:
-        return {}
-    return {name: each[READY] for name, each in sample.histograms.tubes.items() if READY in each} | {
-        SERVER: sample.histograms.server[READY]
-    }
+def times_of(sample: Sample) -> Mapping[str, Mapping[str, Histogram]]:
+    """How long jobs were ready, and held: of the whole server (SERVER), and of tubes."""
+    return {} if sample.histograms is None else {**sample.histograms.tubes, SERVER: sample.histograms.server}
 
 
-def most(bounds: Sequence[int], after: Histogram | None, before: Histogram | None, *, is_same: bool) -> float:
-    """How long 99 % of the jobs had waited at most that were reserved since the last point; NaN: not known."""
-    waits = Waits.between(before, after, bounds) if is_same and after is not None else None
-    return number(waits.most_s) if waits is not None else nan
+def quantiles(
+    bounds: Sequence[int],
+    after: Mapping[str, Histogram] | None,
+    before: Mapping[str, Histogram] | None,
+    *,
+    is_same: bool,
+) -> "array[float]":
+    """How long half and 99 % of the jobs were ready, then held, since the last point; NaN: not known."""
+    found = array("f")
+    for name in (READY, HELD):
+        last = (after or {}).get(name) if is_same else None
+        times = Quantiles.between((before or {}).get(name), last, bounds) if last is not None else None
+        found.extend((nan, nan) if times is None else times)
+    return found
 
 
 def now_of(tube: StatsTube) -> "array[float]":

@@ -32,7 +32,7 @@ class Column:
     """Of the columns that do not fit, the one with the smallest number goes first."""
     help: str = ""
     timed: bool = False
-    """Only where the server says how long jobs waited."""
+    """Only where the server says how long jobs waited, and were held."""
 
 
 def counted(field: str, style: str) -> tuple[Callable[[Row], float], Callable[[Row], Cell]]:
@@ -64,11 +64,12 @@ def age_cell(row: Row) -> Cell:
     return Cell(duration(age_s), "")
 
 
-def waited(field: str) -> tuple[Callable[[Row], float], Callable[[Row], Cell]]:
+def timed(kind: str, field: str) -> tuple[Callable[[Row], float], Callable[[Row], Cell]]:
     def key(row: Row) -> float:
-        return -1.0 if row.waits is None else float(getattr(row.waits, field))
+        times = getattr(row, kind)
+        return -1.0 if times is None else float(getattr(times, field))
 
-    return key, lambda row: Cell("-", QUIET) if row.waits is None else Cell(wait(key(row)), "")
+    return key, lambda row: Cell("-", QUIET) if key(row) < 0 else Cell(wait(key(row)), "")
 
 
 def pause_cell(row: Row) -> Cell:
@@ -86,8 +87,10 @@ COLUMNS: tuple[Column, ...] = (
     Column("WATCHING", 9, *counted("current_watching", ""), 10, "connections that watch it"),
     Column("PUT/S", 7, *rated("put_rate"), 40, "jobs put a second"),
     Column("DELETE/S", 9, *rated("delete_rate"), 30, "jobs deleted a second"),
-    Column("P50", 6, *waited("half_s"), 15, "half of the jobs now reserved were ready for less", timed=True),
-    Column("P99", 6, *waited("most_s"), 25, "99 % of them were ready for less", timed=True),
+    Column("P50", 6, *timed("waits", "half_s"), 15, "half of the jobs now reserved were ready for less", timed=True),
+    Column("P99", 6, *timed("waits", "most_s"), 25, "99 % of them were ready for less", timed=True),
+    Column("RUN50", 6, *timed("runs", "half_s"), 13, "half of those now done with were held for less", timed=True),
+    Column("RUN99", 6, *timed("runs", "most_s"), 24, "99 % of them were held for less", timed=True),
     Column("AGE", 6, age_key, age_cell, 28, "since when the oldest is ready, or the next one was put"),
     Column("PAUSE", 6, lambda row: row.stats.pause_time_left, pause_cell, 45, "what is left of a pause"),
 )

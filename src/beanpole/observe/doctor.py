@@ -1,6 +1,7 @@
 """The doctor: the table of checks, how a server is visited for them, and what is found."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from beanpole.observe import server_checks, tube_checks
@@ -26,6 +27,7 @@ CHECKS: tuple[Check, ...] = (
     tube_checks.far_behind,
     tube_checks.buried,
     tube_checks.failing_jobs,
+    tube_checks.near_ttr,
     tube_checks.pauses,
     tube_checks.growing,
     tube_checks.waiting_in_vain,
@@ -39,6 +41,7 @@ CHECKS: tuple[Check, ...] = (
 """The checks, in the order in which findings of the same severity are reported."""
 
 TUBES_INSPECTED = 100  # tubes, those with the most jobs, of which a job is inspected; each brings its body with it
+TUBES_TIMED = 1_000  # tubes, the first by name, of which it is looked at how long their jobs run
 
 
 def name_of(check: Check) -> str:
@@ -65,10 +68,26 @@ async def visit(
     """Samples a server twice, and inspects some jobs. Raises ConnectionLostError and UnexpectedReplyError."""
     before = await take_sample(client, now_ns, await client.stats())
     await wait()
-    after = await take_sample(client, now_ns, await client.stats())
+    after = await take_sample(client, now_ns, await client.stats(), _last_timed)
     ready = await _inspect(client, after, "ready")
     buried = await _inspect(client, after, "buried")
-    return Visit(before, after, ready, buried, files_max(after), await _blocked(client))
+    held = await _ttrs_of_held(client, after)
+    return Visit(before, after, ready, buried, held, files_max(after), await _blocked(client))
+
+
+def _last_timed(names: Iterable[str]) -> str:
+    """Up to which tube it is looked at how long jobs ran."""
+    return max(islice(names, TUBES_TIMED), default="")
+
+
+async def _ttrs_of_held(client: "AsyncClient[bytes]", sample: Sample) -> dict[str, float]:
+    """The TTR of a job that is held of the tubes that have the most."""
+    if "list-jobs" not in await client.features():
+        return {}
+    tubes = _most(sample, "reserved")[:TUBES_INSPECTED]
+    async with client.pipeline(raise_errors=False) as asked:
+        pages = [(tube, asked.list_jobs(tube, "reserved", 1)) for tube in tubes]
+    return {tube: page.result().jobs[0].ttr for tube, page in pages if page.error is None and page.result().jobs}
 
 
 async def _blocked(client: "AsyncClient[bytes]") -> dict[str, str]:
@@ -80,6 +99,10 @@ async def _blocked(client: "AsyncClient[bytes]") -> dict[str, str]:
 
 async def _inspect(client: "AsyncClient[bytes]", sample: Sample, state: str) -> dict[str, Inspected]:
     """Inspects a job of the tubes that have the most in a state."""
+    return await next_jobs(client, _most(sample, state)[:TUBES_INSPECTED], state)
+
+
+def _most(sample: Sample, state: str) -> list[str]:
+    """The tubes that have jobs in a state, those with the most first."""
     numbers = {name: getattr(tube, f"current_jobs_{state}") for name, tube in sample.tubes.items()}
-    tubes = [name for name, number in sorted(numbers.items(), key=lambda each: -each[1]) if number]
-    return await next_jobs(client, tubes[:TUBES_INSPECTED], state)
+    return [name for name, number in sorted(numbers.items(), key=lambda each: -each[1]) if number]

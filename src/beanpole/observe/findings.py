@@ -47,6 +47,8 @@ class Visit:
     """The next ready job by tube."""
     buried: Mapping[str, Inspected] = field(default_factory=dict)
     """The first buried job by tube."""
+    held: Mapping[str, float] = field(default_factory=dict)
+    """The TTR of a job that is held, by tube, in seconds."""
     files_max: int | None = None
     """Files that the server's process may have open; None: not known."""
     blocked: Mapping[str, str] = field(default_factory=dict)

@@ -3,8 +3,8 @@
 Counters of tubes go with their tubes, so that a sum of them may fall: we add up by how much each grew. A server with
 another `id` is another process, and counts from the start.
 
-How long jobs were ready before somebody reserved them is the difference of two histograms, which count since the server
-started.
+How long jobs were ready before somebody reserved them, and how long they were held then, is the difference of two
+histograms, which count since the server started.
 """
 
 from collections.abc import Iterable, Sequence
@@ -121,8 +121,8 @@ class Change:
         return per_second(self.grown, self.seconds)
 
 
-class Waits(NamedTuple):
-    """How long jobs were ready that were reserved between two samples, in seconds."""
+class Quantiles(NamedTuple):
+    """How long jobs were ready that were reserved between two samples, or held that were held no more; in seconds."""
 
     half_s: float
     """Half of them at the most."""

@@ -18,6 +18,7 @@ TUBES_PER_PAGE = 500  # tubes that are asked for at once: reading them takes 12 
 TIMED_TUBES = 100  # tubes of the first page of histograms, each of which has three of 31 numbers
 OLDEST = "oldest-ready"  # the key of the tubes of a server that knows the age of the oldest ready job
 READY = "job-ready"  # the histogram of the times for which jobs were ready before they were reserved
+HELD = "job-held"  # that of the times for which connections held jobs: how long they ran, whatever came of it
 DEFAULT = "default"  # the tube that a connection goes back to: one that it used would stay in being
 
 

@@ -129,6 +129,8 @@ def jobs_line(sample: TopSample) -> Text:
         line.append("   ")
     if sample.waits is not None:
         line.append(f"p50 {wait(sample.waits.half_s)}  p99 {wait(sample.waits.most_s)}")
+    if sample.runs is not None:
+        line.append(f"  run99 {wait(sample.runs.most_s)}")
     return line
 
 

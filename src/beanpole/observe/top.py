@@ -327,10 +327,8 @@ HELP: tuple[tuple[str, str], ...] = (
     ("< > or ← →, r", "sort by another column; sort the other way round"),
     ("/", "only tubes with a text in their name; Esc: all"),
     ("enter", "open it: its numbers, and its next jobs; Esc: back"),
-    ("k", "kick its buried jobs, or its delayed ones if none is buried"),
-    ("p or u", "pause it: its jobs are not reserved for a time; resume it"),
-    ("space", "ask the server now"),
-    ("? or h, q", "this page; quit"),
+    ("k, p, u", "kick its buried jobs, or else delayed ones; pause it; go on"),
+    ("space, ? or h, q", "ask the server now; this page; quit"),
 )
 """What the help page says of keys."""
 

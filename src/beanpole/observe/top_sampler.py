@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from beanpole.client.extensions import RESTING
-from beanpole.observe.growth import Waits, grown
-from beanpole.observe.sampling import OLDEST, READY, Inspected, ask_each, next_jobs, take_sample
+from beanpole.observe.growth import Quantiles, grown
+from beanpole.observe.sampling import HELD, OLDEST, READY, Inspected, ask_each, next_jobs, take_sample
 
 if TYPE_CHECKING:
     from beanpole.client import AsyncClient, Histograms, Stats, StatsJob, StatsTube
@@ -44,8 +44,10 @@ class Row:
     """Jobs deleted a second, likewise."""
     next_job: "StatsJob | None" = None
     """The ready job that is reserved next, if it was inspected: not always the oldest."""
-    waits: Waits | None = None
+    waits: Quantiles | None = None
     """How long the jobs had been ready that were reserved since the last sample; None: there are none, or not known."""
+    runs: Quantiles | None = None
+    """How long those were held that came out of the hands of workers since then, likewise."""
 
     @property
     def oldest_s(self) -> int | None:
@@ -75,10 +77,11 @@ class TopSample:
     """By name. Those that this sample did not ask about are as they were."""
     tube_count: int
     """Tubes that there are to be asked about; `rows` may have fewer."""
-    waits: Waits | None = None
+    waits: Quantiles | None = None
     """As in Row, over all tubes."""
+    runs: Quantiles | None = None
     timed: bool = False
-    """Whether the server says how long jobs waited."""
+    """Whether the server says how long jobs waited, and were held."""
     heads: Mapping[str, Inspected] = field(default_factory=dict)
     """The first job in each state of the tube that is shown alone."""
 
@@ -96,13 +99,15 @@ def seconds_between(from_ns: int, until_ns: int) -> float:
     return max(until_ns - from_ns, 1) / 1e9
 
 
-def waits_between(before: "Histograms", after: "Histograms") -> dict[str, Waits]:
-    """How long jobs were ready that were reserved in between: over all tubes (WHOLE), and by tube."""
-    pairs = {name: (before.tubes.get(name, {}).get(READY), each.get(READY)) for name, each in after.tubes.items()}
-    pairs[WHOLE] = before.server[READY], after.server[READY]
+def times_between(name: str, before: "Histograms | None", after: "Histograms | None") -> dict[str, Quantiles]:
+    """The times of one kind that were counted in between: over all tubes (WHOLE), and by tube."""
+    if before is None or after is None:
+        return {}
+    pairs = {tube: (before.tubes.get(tube, {}).get(name), each.get(name)) for tube, each in after.tubes.items()}
+    pairs[WHOLE] = before.server.get(name), after.server.get(name)
     bounds = after.bounds["job"]
-    found = {name: Waits.between(then, now, bounds) for name, (then, now) in pairs.items() if now is not None}
-    return {name: waits for name, waits in found.items() if waits is not None}
+    found = {tube: Quantiles.between(then, now, bounds) for tube, (then, now) in pairs.items() if now is not None}
+    return {tube: times for tube, times in found.items() if times is not None}
 
 
 def matches(name: str, pattern: str) -> bool:
@@ -150,8 +155,10 @@ class TopSampler:
             timed = "stats-histograms" in await self._client.features()
             self._histograms = await self._client.stats_histograms(limit=1) if timed else None
             at_ns = await self._go_on(wanted)
-        waits = waits_between(before, self._histograms) if before and self._histograms else {}
-        self._rows = {name: replace(row, waits=waits.get(name)) for name, row in self._rows.items()}
+        waits, runs = (times_between(kind, before, self._histograms) for kind in (READY, HELD))
+        self._rows = {
+            name: replace(row, waits=waits.get(name), runs=runs.get(name)) for name, row in self._rows.items()
+        }
         await self._inspect_next([name for name in wanted if name in self._rows])
         first = (
             {state: await next_jobs(self._client, [alone], state) for state in RESTING} if alone in self._rows else {}
@@ -159,7 +166,8 @@ class TopSampler:
         heads = {state: jobs[alone] for state, jobs in first.items() if alone in jobs}
         rates = None if last is None else rates_between(last.server, stats, seconds_between(last.at_ns, at_ns))
         timed = self._histograms is not None
-        self._last = TopSample(at_ns, stats, rates, dict(self._rows), len(self._names), waits.get(WHOLE), timed, heads)
+        whole = waits.get(WHOLE), runs.get(WHOLE)
+        self._last = TopSample(at_ns, stats, rates, dict(self._rows), len(self._names), *whole, timed, heads)
         return self._last
 
     def _show(self, tubes: "Mapping[str, StatsTube]", at_ns: int) -> None:

@@ -9,8 +9,9 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from beanpole.observe.findings import Finding, Severity, Visit, jobs_in
-from beanpole.observe.sampling import OLDEST
-from beanpole.observe.units import DAY_S, HOUR_S, MINUTE_S, count, duration, plural, rate
+from beanpole.observe.growth import Quantiles
+from beanpole.observe.sampling import HELD, OLDEST
+from beanpole.observe.units import DAY_S, HOUR_S, MINUTE_S, count, duration, plural, rate, wait
 
 if TYPE_CHECKING:
     from beanpole.client import StatsTube
@@ -19,6 +20,8 @@ BURIED_AGE_S = HOUR_S  # seconds since the put of a buried job after which it co
 IDLE_AGE_S = MINUTE_S  # seconds that the oldest ready job may wait although workers watch its tube and none is busy
 READY_AGE_S = DAY_S  # seconds that the oldest ready job has waited after which a tube counts as far behind
 TIMEOUTS_OF_A_JOB = 3  # time-outs of one job after which it is not expected ever to finish in time
+RUNS_COUNT = 20  # jobs of a tube that were held from which it is looked at how long that was
+NEAR_TTR = 0.6  # the part of its TTR for which a job is held from which it is near its end
 PAUSE_S = HOUR_S  # seconds of a pause, past or requested, after which it may have been forgotten
 UNUSED_S = HOUR_S  # uptime from which a tube into which no job was put counts as one that nobody puts into
 EDITED_LETTERS = 5  # letters of a word, the longer of two, from which one edit rather is a typo than another word
@@ -135,6 +138,26 @@ def failing_jobs(visit: Visit) -> Iterator[Finding]:
         "jobs time out again and again",
         "See what the job wants (peek ID). Bury it if it kills its worker; give it a longer ttr if it is only slow.",
         troubled,
+    )
+
+
+def near_ttr(visit: Visit) -> Iterator[Finding]:
+    """Jobs that nearly run out of time. A worker that touches its jobs may hold them for longer than their TTR."""
+    found: Troubled = []
+    histograms = visit.after.histograms
+    for name, times in histograms.tubes.items() if histograms else ():
+        inspected = visit.ready.get(name) or visit.buried.get(name)
+        ttr_s = visit.held.get(name) or (inspected[1].ttr if inspected else 0)
+        held = times.get(HELD)
+        runs = Quantiles.between(None, held, histograms.bounds["job"]) if histograms and held else None
+        if held and runs and held.count >= RUNS_COUNT and NEAR_TTR * ttr_s <= runs.most_s <= ttr_s:
+            line = f"p99 of {wait(runs.most_s)} is near its TTR of {duration(ttr_s)}"
+            found.append((int(100 * runs.most_s / ttr_s), name, line))
+    yield from finding(
+        Severity.NOTE,
+        "jobs nearly run out of time: what takes longer is done twice, unless the worker touches it",
+        "Put these jobs with a longer ttr, or let the worker touch them while it works: beanpole worker does.",
+        found,
     )
 
 

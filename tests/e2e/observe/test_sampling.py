@@ -102,16 +102,20 @@ def test_how_long_jobs_wait() -> None:
         other.watch("mail")
         first = await sampler.take()
         assert (first.timed, first.waits, first.rows["mail"].waits) == (True, None, None)
-        other.reserve(timeout=0)
+        held = other.reserve(timeout=0)
         other.put("x", tube="mail")
         second = await sampler.take(["mail"])
         mail = second.rows["mail"]
         assert mail.waits is not None
         assert second.waits == mail.waits
+        assert mail.runs is None, "it is held still"
         assert 0 < mail.waits.half_s <= mail.waits.most_s
         assert mail.oldest_s is not None
         assert mail.next_job is None, "nobody has to look at it"
+        other.delete(held)
         third = await sampler.take()
+        assert third.runs is not None
+        assert third.runs == third.rows["mail"].runs
         assert (third.waits, third.rows["mail"].waits) == (None, None), "nothing was reserved since"
         assert second.rows["default"].oldest_s is None
 

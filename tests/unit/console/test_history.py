@@ -8,7 +8,7 @@ import pytest
 from beanpole.client import Histogram, Histograms, StatsTube
 from beanpole.console.history import KEYS, History, whole
 from beanpole.observe.growth import Change
-from beanpole.observe.sampling import READY
+from beanpole.observe.sampling import HELD, READY
 from tests.unit.console.made import sample, tube
 from tests.unit.observe.test_growth import counted
 
@@ -144,10 +144,10 @@ def test_a_tube_without_metrics_of_its_own_has_charts_too() -> None:
 
 
 def waits(rest: int, tubes: Mapping[str, int]) -> Histograms:
-    """Histograms of waits: so many jobs waited for 1 s at most, of all other tubes and of some."""
+    """Histograms: so many jobs waited for 1 s at most, and were held so, of all other tubes and of some."""
 
     def of(count: int) -> dict[str, Histogram]:
-        return {READY: Histogram(count, 0, (count, 0))}
+        return {READY: Histogram(count, 0, (count, 0)), HELD: Histogram(count, 0, (count, 0))}
 
     return Histograms(
         {"job": (1_000_000,)}, of(rest + sum(tubes.values())), {name: of(count) for name, count in tubes.items()}
@@ -161,6 +161,10 @@ def test_waits_are_those_of_the_jobs_since_the_last_point() -> None:
     world.add(ready(1), histograms=waits(11, {"a": 12}))
     assert world.history.series("ready_p99", "a").values == [None, pytest.approx(0.99), None]
     assert world.history.series("ready_p99").values == [None, pytest.approx(0.99), pytest.approx(0.99)]
+    assert world.history.latest("held_p50", "a") == pytest.approx(0.5)
+    world.add(ready(1), histograms=waits(11, {"a": 12}))
+    world.add(ready(1), histograms=waits(11, {"a": 12}))
+    assert world.history.latest("held_p50", "a") is None, "it is too long ago"
 
 
 def test_a_node_that_follows_has_gaps() -> None:

@@ -54,7 +54,7 @@ def job(**values: object) -> StatsJob:
 
 def row(name: str, **values: object) -> Row:
     """A row of a tube that was asked twice."""
-    rates = {key: values.pop(key) for key in ("put_rate", "delete_rate", "next_job", "waits") if key in values}
+    rates = {key: values.pop(key) for key in ("put_rate", "delete_rate", "next_job", "waits", "runs") if key in values}
     return Row(tube(name, **values), 0, **rates)  # type: ignore[arg-type]
 
 
@@ -75,9 +75,10 @@ def visit(
     *,
     ready: dict[str, Inspected] | None = None,
     buried: dict[str, Inspected] | None = None,
+    held: dict[str, float] | None = None,
     files_max: int | None = None,
     dead_tubes: Iterable[str] = (),
 ) -> Visit:
     """A visit of two seconds; what is not given is a healthy server."""
     after = replace(after or sample(at_s=2), dead_tubes=dict.fromkeys(dead_tubes, ("*",)))
-    return Visit(before or sample(stats=after.stats), after, ready or {}, buried or {}, files_max)
+    return Visit(before or sample(stats=after.stats), after, ready or {}, buried or {}, held or {}, files_max)

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
-from beanpole.observe.growth import Waits
+from beanpole.observe.growth import Quantiles
 from beanpole.observe.screen import rows_in, screen
 from beanpole.observe.top import Top
 from beanpole.observe.top_sampler import CommandRates, TopSample
@@ -19,17 +19,17 @@ WIDTH, HEIGHT = 110, 20
 
 ROWS = (
     row("thumbnails.large", current_jobs_ready=14_811, current_jobs_reserved=16, current_watching=16, put_rate=122.0,
-        delete_rate=97.0, oldest_ready=151, waits=Waits(118.0, 149.0)),
+        delete_rate=97.0, oldest_ready=151, waits=Quantiles(118.0, 149.0), runs=Quantiles(2.1, 9.4)),
     row("emails", current_jobs_ready=1_204, current_jobs_reserved=40, current_jobs_delayed=310, current_watching=40,
-        put_rate=911.0, delete_rate=908.5, oldest_ready=1, waits=Waits(0.62, 1.31)),
+        put_rate=911.0, delete_rate=908.5, oldest_ready=1, waits=Quantiles(0.62, 1.31), runs=Quantiles(0.04, 0.31)),
     row("reports", current_jobs_ready=240, current_jobs_buried=7, put_rate=0.2, delete_rate=0.0,
         oldest_ready=4321),
     row("search.reindex", current_jobs_ready=120, current_watching=4, pause=7200, pause_time_left=7140, put_rate=0.0,
         delete_rate=0.0, oldest_ready=93),
     row("billing.invoices", current_jobs_reserved=2, current_watching=8, current_waiting=6, put_rate=31.0,
-        delete_rate=31.0, oldest_ready=0, waits=Waits(0.00018, 0.0021)),
+        delete_rate=31.0, oldest_ready=0, waits=Quantiles(0.00018, 0.0021), runs=Quantiles(0.021, 0.16)),
     row("webhooks", current_jobs_delayed=58, current_watching=8, current_waiting=8, put_rate=4.4,
-        delete_rate=4.5, oldest_ready=0, waits=Waits(0.00014, 0.0038)),
+        delete_rate=4.5, oldest_ready=0, waits=Quantiles(0.00014, 0.0038), runs=Quantiles(0.35, 4.8)),
     row("default", current_watching=31, put_rate=0.0, delete_rate=0.0),
     row("audit-log", current_watching=1, current_waiting=1, put_rate=0.0, delete_rate=0.0),
 )  # fmt: skip
@@ -49,7 +49,18 @@ def picture() -> str:
         swing = number * 37 % 23 - 11
         rates = CommandRates(1068.0 + swing * 50, 1043.0 + swing * 43, 1041.0 + swing * 47, 0.0)
         rows = {each.stats.name: each for each in ROWS}
-        top.show(TopSample(number * SECOND_NS, SERVER, rates, rows, len(ROWS), Waits(0.61, 138.0), timed=True))
+        top.show(
+            TopSample(
+                number * SECOND_NS,
+                SERVER,
+                rates,
+                rows,
+                len(ROWS),
+                Quantiles(0.61, 138.0),
+                Quantiles(0.05, 8.2),
+                timed=True,
+            )
+        )
     top.resize(rows_in(HEIGHT))
     for key in ("down", "down"):
         top.press(key)

@@ -3,7 +3,7 @@
 import pytest
 
 from beanpole.client import Histogram, StatsTube
-from beanpole.observe.growth import UNKNOWN, Change, Rates, Waits, quantile
+from beanpole.observe.growth import UNKNOWN, Change, Quantiles, Rates, quantile
 from beanpole.observe.sampling import Sample
 from tests.unit.console.made import sample, tube
 
@@ -104,19 +104,19 @@ def made(*counts: int) -> Histogram:
 
 def test_only_what_came_since_counts() -> None:
     before, after = made(1000, 0, 0, 0, 0), made(1000, 0, 10, 0, 0)
-    waits = Waits.between(before, after, BOUNDS)
+    waits = Quantiles.between(before, after, BOUNDS)
     assert waits is not None
     assert waits.half_s == pytest.approx(0.000375)
     assert waits.most_s == pytest.approx(0.0004975)
 
 
 def test_nothing_came() -> None:
-    assert Waits.between(made(5, 0, 0, 0, 0), made(5, 0, 0, 0, 0), BOUNDS) is None
-    assert Waits.between(None, made(0, 0, 0, 0, 0), BOUNDS) is None
+    assert Quantiles.between(made(5, 0, 0, 0, 0), made(5, 0, 0, 0, 0), BOUNDS) is None
+    assert Quantiles.between(None, made(0, 0, 0, 0, 0), BOUNDS) is None
 
 
 @pytest.mark.parametrize("before", [None, made(0, 0, 0, 0, 7)])
 def test_a_new_tube_counts_from_its_beginning(before: Histogram | None) -> None:
-    waits = Waits.between(before, made(4, 0, 0, 0, 0), BOUNDS)
+    waits = Quantiles.between(before, made(4, 0, 0, 0, 0), BOUNDS)
     assert waits is not None
     assert waits.half_s == pytest.approx(0.00005)

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from beanpole.observe.columns import COLUMNS, fitting
-from beanpole.observe.growth import Waits
+from beanpole.observe.growth import Quantiles
 from beanpole.observe.screen import plain, rows_in, screen
 from beanpole.observe.top import Top
 from beanpole.observe.top_sampler import CommandRates, TopSample
@@ -72,21 +72,27 @@ def test_everything_is_there(top: Top) -> None:
     assert next(line for line in text.split("\n") if line.startswith(" reports")).split()[-1] == "59s"
 
 
-def test_how_long_jobs_waited() -> None:
+def test_how_long_jobs_waited_and_ran() -> None:
     top = Top()
-    stats, waits = server(current_jobs_ready=5), Waits(0.0012, 42.5)
+    stats, waits = server(current_jobs_ready=5), Quantiles(0.0012, 42.5)
     rows = [
         row(
-            "mail", current_jobs_ready=5, oldest_ready=3700, waits=Waits(0.00025, 0.035), put_rate=0.0, delete_rate=0.0
+            "mail",
+            current_jobs_ready=5,
+            oldest_ready=3700,
+            waits=Quantiles(0.00025, 0.035),
+            runs=Quantiles(2.5, 40.0),
+            put_rate=0.0,
+            delete_rate=0.0,
         ),
         row("idle", oldest_ready=0, put_rate=0.0, delete_rate=0.0),
     ]
-    top.show(replace(top_sample(*rows, stats=stats), waits=waits, timed=True))
-    lines = drawn(top)
-    assert any("p50 1.2ms  p99 42s" in line for line in lines)
+    top.show(replace(top_sample(*rows, stats=stats), waits=waits, runs=Quantiles(2.5, 40.0), timed=True))
+    lines = drawn(top, 140)
+    assert any("p50 1.2ms  p99 42s  run99 40s" in line for line in lines)
     mail, idle = (next(line for line in lines if line.startswith(name)) for name in (" mail", " idle"))
-    assert mail.split()[-4:] == ["250µs", "35ms", "1h01m", "-"]
-    assert idle.split()[-4:] == ["-", "-", "-", "-"]
+    assert mail.split()[-6:] == ["250µs", "35ms", "2.5s", "40s", "1h01m", "-"]
+    assert idle.split()[-6:] == ["-"] * 6
     assert "P99" not in "".join(drawn(busy_top())), "a server that does not say has no such columns"
 
 
@@ -151,6 +157,8 @@ def test_columns_that_matter_stay() -> None:
     assert {column.title for column in COLUMNS} - {column.title for column in fitting(200, timed=False)} == {
         "P50",
         "P99",
+        "RUN50",
+        "RUN99",
     }
     assert [column.title for column in fitting(40, timed=True)] == ["TUBE", "READY", "RESERVED"]
     assert [column.title for column in fitting(5, timed=True)] == ["TUBE"]

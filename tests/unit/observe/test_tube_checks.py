@@ -1,11 +1,13 @@
 """What the doctor finds out about tubes, on made-up visits."""
 
+from dataclasses import replace
+
 import pytest
 
-from beanpole.client import Rules
+from beanpole.client import Histogram, Histograms, Rules
 from beanpole.observe import tube_checks
 from beanpole.observe.findings import Check, Severity, Visit
-from beanpole.observe.sampling import dead_tubes_of
+from beanpole.observe.sampling import HELD, dead_tubes_of
 from beanpole.observe.top_sampler import Row
 from tests.unit.observe.made import job, row, sample, server, visit
 
@@ -51,6 +53,22 @@ def test_the_oldest_job_counts_where_it_is_known() -> None:
     assert told(tube_checks.far_behind, seen(busy, ready={"busy": (1, job(age=1))})) == [(Severity.WARNING, ("busy",))]
     idle = row("idle", current_jobs_ready=5, current_watching=2, oldest_ready=59)
     assert not told(tube_checks.idle_workers, seen(idle, ready={"idle": (1, job(age=10**6))}))
+
+
+def test_jobs_that_nearly_run_out_of_time() -> None:
+    """Those that were held for longer were touched; of a few nothing is said."""
+    seconds = (10, 40, 60, 600)
+
+    def held_for(at: int, count: int) -> dict[str, Histogram]:
+        return {HELD: Histogram(count, 0, tuple(count * (place == at) for place in range(4)))}
+
+    times = {"mails": held_for(1, 1000), "touched": held_for(3, 1000), "few": held_for(1, 2), "quick": held_for(0, 50)}
+    rows = [row(name) for name in (*times, "not-known")]
+    made = seen(*rows, ready={"mails": (1, job(ttr=60))}, held=dict.fromkeys(("touched", "few", "quick"), 60))
+    histograms = Histograms({"job": tuple(each * 1_000_000 for each in seconds)}, {}, times)
+    (finding,) = tube_checks.near_ttr(replace(made, after=replace(made.after, histograms=histograms)))
+    assert finding.evidence == ("mails: p99 of 40s is near its TTR of 1m00s",)
+    assert not told(tube_checks.near_ttr, made)
 
 
 def test_dead_jobs() -> None:

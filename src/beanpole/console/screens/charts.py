@@ -201,7 +201,13 @@ def charts_of(seen: Seen, span: SpanName, tube: str | None = None) -> list[Marku
             of(*RATES), ("put", "reserved", "deleted", "failed"), "", "Jobs a second", colors=("s0", "s4", "s1", "s3")
         ),
         line(of("oldest_ready"), ("oldest",), " s", "Oldest ready job, seconds", colors=("s2",)),
-        line(of("ready_p99"), ("99 % waited",), " s", "99 % of jobs were ready for, seconds", colors=("s5",)),
+        line(
+            of("ready_p99", "held_p99"),
+            ("ready", "held"),
+            " s",
+            "99 % of jobs, seconds",
+            colors=("s0", "s4"),
+        ),
     ]
 
 

@@ -78,8 +78,7 @@ KINDS = {Severity.ERROR: "bad", Severity.WARNING: "warn", Severity.NOTE: "note"}
 
 def lateness(seen: Seen) -> float | None:
     """The seconds for which 99 % of the jobs were ready that were reserved last; None: there was none, or not known."""
-    known = [value for value in seen.server.history.series("ready_p99").values[-3:] if value is not None]
-    return known[-1] if known else None
+    return seen.server.history.latest("ready_p99")
 
 
 def summed(values: Sequence[float | None]) -> float | None:

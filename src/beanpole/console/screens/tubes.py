@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from markupsafe import Markup
 
 from beanpole.client import Explanation, StatsTube
+from beanpole.console.history import Key
 from beanpole.console.reading import failures, jobs, sessions, tubes
 from beanpole.console.reading.bodies import preview
 from beanpole.console.reading.tubes import tubes_of
@@ -74,6 +75,13 @@ def rate(name: str) -> Callable[[Row], float | None]:
     return lambda row: getattr(row.rates, name)
 
 
+def lately(name: Key) -> Callable[[Row], float | None]:
+    return lambda row: row.seen.server.history.latest(name, row.tube.name)
+
+
+LATELY = {"waited", "ran"}  # columns that know nothing where no job was reserved, or done with, a moment ago
+
+
 def oldest(tube: StatsTube) -> float | None:
     """How long the oldest ready job of a tube has waited; 0: there is none; None: the server does not say."""
     if not tube.current_jobs_ready:
@@ -90,6 +98,8 @@ COLUMNS: tuple[Column, ...] = (
     Column(
         "oldest", "Oldest", "how long the oldest ready job has waited", lambda row: oldest(row.tube), words.duration
     ),
+    Column("waited", "Waited", "99 % of jobs were ready for less", lately("ready_p99"), words.duration, is_first=False),
+    Column("ran", "Ran", "99 % of jobs were held by workers for less", lately("held_p99"), words.duration),
     Column("put", "Put/s", "jobs put a second", rate("put"), words.rate),
     Column("taken", "Reserved/s", "jobs reserved a second", rate("reserved"), words.rate, is_first=False),
     Column("deleted", "Deleted/s", "jobs deleted a second", rate("deleted"), words.rate),
@@ -231,7 +241,9 @@ async def show(view: View) -> dict[str, Any]:
     lacking = [
         each.title
         for each in columns
-        if (has_rates or each.write is not words.rate) and any(each.of(row) is None for row in page.rows)
+        if each.key not in LATELY
+        and (has_rates or each.write is not words.rate)
+        and any(each.of(row) is None for row in page.rows)
     ]
     return {
         "seens": seens,
@@ -277,6 +289,9 @@ ALARMS = {"unwatched", "elsewhere"}
 """Those that are as they should be where a rule sends the dead."""
 
 TROUBLE = CLOSED | {"full", "unwatched"}  # those that somebody should look at
+
+LATELY_KEYS: tuple[Key, ...] = ("ready_p50", "ready_p99", "held_p50", "held_p99")
+"""For how long jobs waited, and ran."""
 
 COUNTS: tuple[tuple[str, str], ...] = (
     ("total-jobs", "put"),
@@ -365,6 +380,7 @@ async def show_tube(view: View) -> dict[str, Any]:
         "tube": tube,
         "rates": row.rates if row is not None else UNKNOWN,
         "oldest": oldest(row.tube) if row is not None else None,
+        "lately": {key: seen.server.history.latest(key, name) for key in LATELY_KEYS},
         "why": why,
         "why_not": why_not,
         "is_closed": why is not None and any(each.word in CLOSED for each in why.reasons),

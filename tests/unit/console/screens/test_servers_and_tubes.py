@@ -3,17 +3,20 @@
 import asyncio
 import re
 from dataclasses import replace
+from itertools import chain, repeat
 from typing import Any
 
 import pytest
 from starlette.exceptions import HTTPException
 
-from beanpole.client import StatsTube
+from beanpole.client import Histogram, Histograms, StatsTube
+from beanpole.console.history import History
 from beanpole.console.screens import overview, render, servers, tubes
 from beanpole.console.screens.screen import Screen, View
 from beanpole.console.servers import see
+from beanpole.observe.sampling import HELD, READY
 from tests.unit.console import made as samples
-from tests.unit.console.screens.made import MadeServer, look
+from tests.unit.console.screens.made import MadeServer, changed, look
 
 PLAIN = {
     "current_jobs_ready": 3,
@@ -147,6 +150,29 @@ def test_columns_are_those_of_the_address() -> None:
     first = text_of(tubes.SCREEN, look("/tubes", server))
     assert "Watch</a>" in first
     assert "15 minutes" in first
+
+
+def test_how_long_jobs_wait_and_run_is_on_the_pages() -> None:
+    def timed(count: int) -> Any:  # noqa: ANN401 - see above
+        times = {READY: Histogram(count, 0, (count, 0)), HELD: Histogram(count, 0, (0, count))}
+        histograms = Histograms({"job": (1_000_000, 41_000_000)}, times, {"a": times})
+        return replace(sampled(typed("a", **OURS), typed("idle", **OURS), at_s=10 * count), histograms=histograms)
+
+    server = MadeServer("one", timed(2), before=timed(1))
+    moments = chain((0, 10), repeat(10))
+    server.history = History(lambda: next(moments))
+    server.history.add(timed(1), changed(None, timed(1)))
+    server.history.add(timed(2), server.sampler.change)
+    shown = rows(server)
+    (waited, ran) = (each for each in tubes.COLUMNS if each.key in {"waited", "ran"})
+    assert [tubes.cells(row, (waited, ran)) for row in shown] == [
+        [("right", "990ms"), ("right", "40s")],
+        [("right zero", tubes.NOT_KNOWN)] * 2,
+    ]
+    assert "Ran" not in text_of(tubes.SCREEN, look("/tubes", server)).partition("stands where")[2]
+    page = re.sub("<[^>]*>", "", text_of(tubes.TUBE, look("/tubes/a", server), tube="a"))
+    assert "99 % ran 40s, half 21s" in page
+    assert "99 % waited 990ms, half 500ms" in page
 
 
 def test_a_page_has_100_rows_and_says_where_it_is() -> None:
