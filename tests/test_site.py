@@ -27,6 +27,8 @@ FIRST = {
     "recipes/#cancel-a": "cancel, cancel job, cancel running job, cancellation",
     "schedules/": "cron, crontab, schedule, scheduling, celery beat",
     "worker/#ttr": "timeout",
+    "worker/#one-call": "linger",
+    "worker/#slots": "slots",
     "client/#batch": "batch, bulk, pipeline",
     "compatibility/#differences": "differences",
     "security/#supported-versions": "supported versions",

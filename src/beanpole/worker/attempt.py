@@ -9,7 +9,7 @@ has two ends: `run` returns the result that counts, and `over` is done when no h
 
 import asyncio
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from beanpole.errors import ConnectionLostError, NotFoundError, UnexpectedReplyError
@@ -42,7 +42,7 @@ class Attempt:
         self._client = client
         self.tasks = tasks
         self.lost: set[int] = set()
-        """Jobs of a batch, by id, that the server has taken back; with the last one the attempt is interrupted."""
+        """Those, by id, that the server has taken back."""
         self._handler = handler
         ttr_s = min(task.stats.ttr for task in tasks)
         self.touch_s = min(ttr_s / 2, CANCELLABLE_TOUCH_S if handler.cancellable else ttr_s)
@@ -65,6 +65,14 @@ class Attempt:
             self._cut.set_result(why)
             for task in self.tasks:
                 task.cancelled = True
+
+    def lose(self, ids: Iterable[int]) -> None:
+        """Notes that jobs are not ours any more; with the last one the attempt is interrupted."""
+        self.lost.update(ids)
+        for task in self.tasks:
+            task.cancelled |= task.id in self.lost
+        if len(self.lost) == len(self.tasks):
+            self.interrupt(Cut.LOST)
 
     async def run(
         self,
@@ -152,8 +160,4 @@ class Attempt:
         """Touches what is still ours. After OUT_OF_MEMORY or INTERNAL_ERROR it is: it is touched again in time."""
         ids = [task.id for task in self.tasks if task.id not in self.lost]
         answers = await self._client.touch_each(ids)
-        self.lost |= {id for id, answer in zip(ids, answers, strict=True) if isinstance(answer, GONE)}
-        for task in self.tasks:
-            task.cancelled |= task.id in self.lost
-        if len(self.lost) == len(self.tasks):
-            self.interrupt(Cut.LOST)
+        self.lose(id for id, answer in zip(ids, answers, strict=True) if isinstance(answer, GONE))

@@ -193,7 +193,7 @@ class Slot:
         overs = []
         for task in tasks:
             if (before := context.attempts.get(task.id)) is not None:
-                before.interrupt(Cut.LOST)
+                before.lose([task.id])
                 overs.append(before.over)
             context.attempts[task.id] = attempt
             context.count_begun()
