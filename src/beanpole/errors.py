@@ -252,7 +252,7 @@ class ConnectionLostError(CommandError, ConnectionError):
 
 
 class CannotConnectError(ConnectionLostError):
-    """No attempt to connect succeeded. Nothing was sent."""
+    """No attempt to connect succeeded. Nothing was sent; or it was to be sent again, then `outcome_unknown` is true."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, outcome_unknown=False)

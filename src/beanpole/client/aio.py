@@ -10,7 +10,7 @@ are done by the task that has the turn of the link.
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
 from beanpole.client import batch
@@ -90,16 +90,17 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
         """Closes the connection; the server gives the reserved jobs to others. The next command makes a new one."""
         self._outage.forget()
         link, self._link = self._link, None
+        last = b"" if link is None or link.is_over else self._session.goodbye()
+        self._session.ended(on_purpose=True)
         if link is not None:
-            self._session.ended()
-            await link.close()
+            await link.close(last)
 
     async def connect(self) -> None:
         """Connects now, unless connected already: finds a mistake in the address early.
 
         Raises CannotConnectError when every attempt has failed.
         """
-        await self._connected()
+        await self._patiently(self._connected)
 
     # --- More than one command ---
 
@@ -220,7 +221,8 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
 
     async def _run_batch(self, plan: Plan[T], call: "Call[T] | None" = None, *, waits: bool = False) -> T:
         """Runs a plan, which is that of one call, if there is one; `waits` says whether the server may wait."""
-        link = await self._ready(call, waits=waits)
+        ready = partial(self._ready, call, waits=waits)
+        link = await (ready() if call is not None else self._patiently(ready))
         with link.batch(waits=waits):
             return await self._run_plan(link, plan)
 

@@ -33,6 +33,8 @@ from beanpole.protocol.wire import Reply, ReplyReader
 if TYPE_CHECKING:
     from beanpole.protocol.wire import Call
 
+LAST_S = 1.0  # seconds that the last words of a client have to be sent
+
 
 @dataclass(slots=True, eq=False)
 class Exchange:
@@ -208,15 +210,18 @@ class Link(asyncio.Protocol):
         if self._asking is not None:
             await asyncio.wait({self._asking.done})
 
-    def fail(self, error: BeanpoleError, *, on_purpose: bool = False) -> None:
-        """Ends the connection, and everything that is owed with an error."""
+    def fail(self, error: BeanpoleError, *, on_purpose: bool = False, last: bytes = b"") -> None:
+        """Ends the connection, and everything that is owed with an error; `last` is what is said before."""
         if not self.is_over and not on_purpose:
             self.error = error
         self.is_over = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._transport is not None:
+        if self._transport is not None and last:
+            self._transport.write(last)
+            self._transport.close()  # when that is sent
+        elif self._transport is not None:
             self._transport.abort()
         while self._owed:
             exchange = self._owed.popleft()
@@ -228,9 +233,15 @@ class Link(asyncio.Protocol):
         if self.waiting is not None:
             self._end_wait(self.waiting)
 
-    async def close(self) -> None:
-        self.fail(ConnectionLostError("the client was closed"), on_purpose=True)
-        await self._closed
+    async def close(self, last: bytes = b"") -> None:
+        self.fail(ConnectionLostError("the client was closed"), on_purpose=True, last=last)
+        await asyncio.wait({self._closed}, timeout=LAST_S if last else None)
+        if not self._closed.done() and self._transport is not None:
+            self._transport.abort()  # the server does not read
+            await self.wait_closed()
+
+    async def wait_closed(self) -> None:
+        await asyncio.wait({self._closed})
 
     # --- Inside ---
 
@@ -337,6 +348,7 @@ class Link(asyncio.Protocol):
             taken = reply.frames if reply.word == JOBS and exchange.shipment.reserves else [reply]
             ids += [each.number for each in taken if each.word in {RESERVED, JOB}]
         if not ids or self.is_over:
+            self._session.forget(ids)
             return
         if self._session.missing(("snooze-job",)) is None:  # is no failed attempt, and keeps the priority
             self._return(ids, b"".join(extensions.line(b"snooze-job", b"%d" % id, b"0")[0] for id in ids))

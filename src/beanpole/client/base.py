@@ -4,7 +4,7 @@ import contextlib
 import os
 import socket
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, cast
@@ -17,7 +17,7 @@ from beanpole.client.extended import Extended
 from beanpole.client.extensions import name_bytes
 from beanpole.client.job import Job, job_id
 from beanpole.client.plan import Broken, Plan, Shipment, planned
-from beanpole.client.recovery import Backoff, Outage, Retry, is_safe, wall_s
+from beanpole.client.recovery import Backoff, Outage, Retry, wall_s
 from beanpole.client.session import DEFAULT_TUBE, ENDING, LIST_EXTENSIONS, USED, Session
 from beanpole.errors import ArgumentError, BeanpoleError, CannotConnectError, ConnectionLostError, UnexpectedReplyError
 from beanpole.protocol import wire
@@ -135,7 +135,7 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
         if name:
             name_bytes(name)
         watched = [watch] if isinstance(watch, str) else watch
-        self._session = Session(known, use, watched, self._called, wall_s)
+        self._session = Session(known, use, watched, self._called, wall_s, os.getpid)
         self._session.may_cancel = self._may_cancel
         self._called_by_caller = name
         self._timeout_s = timeout
@@ -268,6 +268,7 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
         while True:
             self._notice_end()
             await self._done(self._sleep(retry.pause_s(failure)))
+            retry.check_open()
             try:
                 value: T = await self._done(self._once(retry.call()))
             except ConnectionLostError as error:
@@ -275,9 +276,23 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
             else:
                 return value
 
+    async def _patiently(self, connected: Callable[[], Any]) -> Any:  # noqa: ANN401 - a Link of either
+        """What `connected` returns, a connection; after a loss it is called again and again while patience lasts."""
+        closings = self._outage.closings
+        while True:
+            try:
+                return await self._done(connected())
+            except ConnectionLostError as error:
+                if not self._outage.is_on:
+                    raise
+                failure = error
+            await self._done(self._sleep(self._outage.bear(failure, None)))
+            self._outage.check_open(closings)
+
     async def _run_plan(self, link: Any, plan: Plan[T]) -> T:  # noqa: ANN401 - a Link of either
         """Runs a plan, which is never repeated: its results say what is known of each command."""
-        broken = None
+        broken: ConnectionLostError | UnexpectedReplyError | None = None
+        has_begun = False
         try:
             while True:
                 shipment = plan.send(broken)
@@ -286,20 +301,24 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
                     await self._done(self._ship(link, shipment))
                 except Broken as error:
                     broken = error
+                was_sent = broken is None or not isinstance(broken, ConnectionLostError) or broken.outcome_unknown
+                has_begun = has_begun or (was_sent and shipment.data != LIST_EXTENSIONS)
         except StopIteration as end:
             value: T = end.value
             return value
         except ENDING as error:
             self._end(link, error)
             raise
+        except ConnectionLostError as error:
+            error.outcome_unknown = error.outcome_unknown or has_begun
+            raise
 
     async def _connect(self, call: "Call[Any] | None") -> Any:  # noqa: ANN401 - a Link of either
         """A new connection, for a call if it is one call. Raises CannotConnectError after the last attempt."""
         if call is not None:
             self._session.prepare(call)
-        # A call that is made again and again while patience lasts has one attempt each time.
-        is_tried_once = call is not None and self._outage.is_bearable and is_safe(call)
-        pauses = iter(()) if is_tried_once else self._backoff.pauses()
+        # What is tried again and again while patience lasts has one attempt each time.
+        pauses = iter(()) if self._outage.is_bearable else self._backoff.pauses()
         while True:
             failures: list[tuple[Address, OSError]] = []
             for _ in range(len(self._addresses)):
@@ -341,9 +360,18 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
                     self._session.greeted(commands, shipment.replies)
                     raise
                 self._session.greeted(commands, shipment.replies)
+            await self._return(link)
         except BaseException as error:
             link.fail(ConnectionLostError(f"the connection was not set up: {error}"))
             raise
+
+    async def _return(self, link: Any) -> None:  # noqa: ANN401 - a Link of either
+        """Takes over the jobs that the server has kept; those of which it never heard go back."""
+        if line := self._session.returning():
+            shipment = Shipment(line, 1)
+            await self._done(self._ship(link, shipment))
+            if lines := self._session.kept(shipment.replies[0]):
+                await self._done(self._ship(link, Shipment(b"".join(lines), len(lines))))
 
     def _end(self, link: Any, error: BeanpoleError) -> None:  # noqa: ANN401 - a Link of either
         """Ends a connection that is no good after the answer to a call; other calls on it are told so."""

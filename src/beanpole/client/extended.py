@@ -39,7 +39,7 @@ from beanpole.client.stats import FailureCounts, Histograms, SessionInfo, StatsT
 from beanpole.errors import ArgumentError
 from beanpole.limits import PRI_MAX
 from beanpole.protocol import wire
-from beanpole.protocol.limits import FRAMES_MAX, TEXT_BYTES_MAX
+from beanpole.protocol.limits import FRAMES_MAX, KEEP_S_MAX, TEXT_BYTES_MAX
 from beanpole.protocol.replies import Word
 from beanpole.protocol.wire import Call, Reply
 
@@ -353,6 +353,24 @@ class Extended(Generic[B]):
         """
         data, needs = line(b"name-session", name_bytes(name))
         return Call(data, Word.NAMED, self._session.renamed(name), needs=needs)
+
+    @command
+    def keep(self, seconds: int, *, always: bool = False) -> "Call[None]":
+        """Keeps the jobs of this client for 1 to 600 seconds when its connection is lost (``keep-session``).
+
+        So it is when the server is stopped, killed or fails over: the client connects again and goes on with the jobs
+        that it holds, and nobody else has had them. It says the same over each later connection. What the client's side
+        ends (it is closed, or its process ends) gives them back at once; with `always` only :meth:`close` does, for
+        clients behind a proxy that is restarted. 0 ends it.
+        """
+        keep = self._session.keep
+        data, needs = keep.line(int(whole(seconds, KEEP_S_MAX, "seconds")), always)
+
+        def kept(reply: Reply) -> None:
+            keep.seconds, keep.always = seconds, always
+            keep.begun = seconds > 0 and reply.word == Word.KEPT
+
+        return Call(data, Word.KEPT, kept, needs=needs)
 
     # --- The rules of tubes ---
 

@@ -2,7 +2,8 @@
 
 A pool lends a client to one user at a time. Which server comes first is the strategy's choice; one that can't be
 reached is left out for 1, 2, 4 ... choices and then tried again, so that a dead server costs little and a revived one
-is found. When every server has failed, the pool waits as its backoff says and begins again.
+is found. When every server has failed, the pool waits as its backoff says and begins again; when one has worked before,
+until the patience of its clients is over, which all users of the pool share.
 
 Only what is certain not to have happened is done elsewhere: a command that was never sent, or that a server refused.
 """
@@ -18,8 +19,9 @@ from typing import Any, Generic, Literal, Self, TypeVar
 
 from beanpole.client.address import Address, Addresses
 from beanpole.client.aio import AsyncClient
+from beanpole.client.base import PATIENCE_S
 from beanpole.client.commands import Awaiting, Blocking
-from beanpole.client.recovery import Backoff
+from beanpole.client.recovery import Backoff, Outage
 from beanpole.client.sync import Client, complete
 from beanpole.errors import ArgumentError, BeanpoleError, CannotConnectError, DrainingError, OutOfMemoryError
 
@@ -101,6 +103,9 @@ class _Pool(ABC, Generic[C]):
         self._lock = threading.Lock()
         self._ring = Ring(len(self._addresses), strategy, chance)
         self._closed = False
+        self._outage = Outage(options.get("patience", PATIENCE_S), self._backoff, is_logged=False)
+        self._worked = False
+        """Whether there was ever a connection: a wrong address is found at once."""
         self._make(self._shared[0])  # so that a wrong argument is found here, not in the first call
 
     @abstractmethod
@@ -137,8 +142,21 @@ class _Pool(ABC, Generic[C]):
         with self._lock:
             if answered:
                 self._ring.answered(server)
+                self._worked = True
+                self._outage.end(self._addresses[server])
             else:
                 self._ring.failed(server)
+
+    def _pause_s(self, pauses: Iterator[float], error: CannotConnectError | None, refused: Refused) -> float | None:
+        """How long to wait when no server can be reached; None: no longer."""
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("the pool is closed")
+            if self._worked and error is not None and not refused:
+                self._outage.begin(self._addresses[0], error)
+                if self._outage.is_bearable:
+                    return self._outage.pause_s(None)
+            return next(pauses, None)
 
     def _close_all(self) -> list[C]:
         with self._lock:
@@ -159,14 +177,14 @@ class _Pool(ABC, Generic[C]):
             for server in self._order(url, refused):
                 client: Any = self._take(server)
                 try:
-                    await self._done(client.connect())
+                    await self._done(client._connected())  # noqa: SLF001 - tried once: another server may do
                 except CannotConnectError as reason:
                     error = reason
                     self._note(server, answered=False)
                 else:
                     self._note(server, answered=True)
                     return server, client
-            pause_s = next(pauses, None)
+            pause_s = self._pause_s(pauses, error, refused)
             if pause_s is None:
                 if refused:
                     raise next(reversed(refused.values()))
@@ -197,8 +215,8 @@ class Pool(_Pool[Client[Any]], Blocking):
     `urls` are the addresses of the servers, as a Client takes them; without any there is one server, that of a Client.
     `strategy` says which is chosen next: ``round-robin`` each in its turn, ``random`` any, ``first`` the first of the
     list that can be reached, so that the others are spares. One that can't be reached is left out for some choices.
-    When none can be reached, the pool pauses and tries all again, as `backoff` says. `idle_max` is how many unused
-    connections to each server are kept.
+    When none can be reached, the pool pauses and tries all again, as `backoff` says, or if one was reached before, for
+    `patience` seconds from then on. `idle_max` is how many unused connections to each server are kept.
     `options` are the other arguments of :class:`~beanpole.client.sync.Client`: `use`, `watch`, `codec`, `timeout` and
     so on.
 

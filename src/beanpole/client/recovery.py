@@ -1,10 +1,10 @@
 """What a client does when it can't connect, or has lost a connection: it dials again, with pauses. No I/O.
 
-When it has lost a connection that worked, it does so as long as it has patience.
+When it has lost a connection that worked, it does so as long as it has patience, for whatever was not sent yet.
 
-A call of which sending it twice does no harm (:data:`SAFE`) does not fail then: it is sent again over the next
-connection. A reserve's timeout goes on in that time. All other calls fail, for nobody knows whether they were executed;
-the next one makes the ordinary attempts to connect.
+A call of which sending it twice does no harm (:data:`SAFE`, and a put with a key) does not fail either when it was
+sent: it is sent again over the next connection. A reserve's timeout goes on in that time. All other calls fail that
+were sent and not answered, for nobody knows whether they were executed.
 
 The first connection of a client is another matter: a wrong address shall be found at once.
 """
@@ -41,14 +41,18 @@ SAFE = frozenset(
     b" peek peek-ready peek-delayed peek-buried find-job list-jobs explain explain-tube"
     b" stats stats-job stats-tube stats-tubes stats-histograms stats-failures list-sessions"
     b" list-tubes list-tube-used list-tubes-watched list-rules get-rules list-schedules get-schedule"
-    b" list-extensions".split()
+    b" list-extensions keep-session".split()
 )
 """The commands that may be sent twice: they read, or are undone by the end of the connection."""
 
 
 def is_safe(call: "Call[Any]") -> bool:
-    """Whether a call may be sent again when nobody knows whether it was executed."""
-    return call.data.split(None, 1)[0] in SAFE
+    """Whether a call may be sent again when nobody knows whether it was executed.
+
+    So may a put with a key: the tube has one job with it, unless that was done meanwhile.
+    """
+    verb, *words = call.data.partition(b"\r\n")[0].split(b" ")
+    return verb in SAFE or (verb == b"put-job" and any(each.startswith(b"key=") for each in words))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +95,17 @@ def wall_s() -> float:
 class Outage:
     """The time from the loss of a connection that had worked to the next one; a client has one, on or off."""
 
-    def __init__(self, patience_s: float | None, backoff: Backoff, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        patience_s: float | None,
+        backoff: Backoff,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        is_logged: bool = True,
+    ) -> None:
         self._patience_s = patience_s
         self._backoff = backoff
+        self.is_logged = is_logged
         self._pauses = backoff.for_ever()
         self.clock = clock
         self._since_s: float | None = None
@@ -125,11 +137,13 @@ class Outage:
         if now_s - self._over_s > PAUSE_MAX_S:  # else the server comes and goes, and the pauses stay long
             self._pauses = self._backoff.for_ever()
         how_long = "until there is one" if self._patience_s is None else f"for up to {self._patience_s:g} s"
-        logger.warning("lost the connection to %s (%s); connecting again %s", address, error, how_long)
+        if self.is_logged:
+            logger.warning("lost the connection to %s (%s); connecting again %s", address, error, how_long)
 
     def end(self, address: Address) -> None:
         if self.is_on:
-            logger.info("connected again to %s after %.1f s", address, self.lasts_s)
+            if self.is_logged:
+                logger.info("connected again to %s after %.1f s", address, self.lasts_s)
             self._since_s, self._over_s = None, self.clock()
 
     def forget(self) -> None:
@@ -148,12 +162,20 @@ class Outage:
             left_s = min(math.inf if left_s is None else left_s, self._patience_s - self.lasts_s)
         return pause_s if left_s is None else min(pause_s, max(left_s, self._backoff.first_s))
 
-    def over(self, error: ConnectionLostError) -> CannotConnectError:
-        return CannotConnectError(f"{error}; the connection was lost {self.lasts_s:.1f} s ago")
+    def bear(self, error: ConnectionLostError, left_s: float | None) -> float:
+        """The same, while it is bearable. Raises CannotConnectError when that is over."""
+        if not self.is_bearable:
+            raise CannotConnectError(f"{error}; the connection was lost {self.lasts_s:.1f} s ago") from error
+        return self.pause_s(left_s)
+
+    def check_open(self, closings: int) -> None:
+        """Raises ConnectionLostError if the client was closed since it had been so often."""
+        if closings != self.closings:
+            raise ConnectionLostError("the client was closed", outcome_unknown=False)
 
 
 class Retry(Generic[T]):
-    """A call that has failed with its connection, and may be sent again."""
+    """A call that has failed with its connection, and was not sent, or may be sent again."""
 
     def __init__(
         self, outage: Outage, session: Session[Any], call: "Call[T]", begun_s: float, repetitions: int
@@ -168,27 +190,35 @@ class Retry(Generic[T]):
         self._closings = outage.closings
         self._repetitions = 0 if call.needs else repetitions
         """How often it is sent again though that may do harm, as the caller wants that."""
+        self._was_sent = False
+        """Whether it was sent, so that nobody knows whether it was executed."""
 
     def pause_s(self, error: ConnectionLostError) -> float:
         """How long to wait before the call is sent again. Raises the error if it is not."""
         if not isinstance(error, CannotConnectError):
             named(error, about(self._call.data, self._call.tube or self._session.used, self._session.watching))
-        if not (self._is_safe and self._outage.is_on):
-            if self._repetitions == 0 or isinstance(error, CannotConnectError):
-                raise error
-            self._repetitions -= 1
-            return 0.0
-        if not self._outage.is_bearable:
-            raise self._outage.over(error) from error
-        return self._outage.pause_s(self._left_s())
+        may_go_on = self._is_safe or not error.outcome_unknown
+        self._was_sent = error.outcome_unknown = self._was_sent or error.outcome_unknown
+        if may_go_on and self._outage.is_on:
+            try:
+                return self._outage.bear(error, self._left_s())
+            except CannotConnectError as over:
+                over.outcome_unknown = self._was_sent
+                raise
+        if self._repetitions == 0 or isinstance(error, CannotConnectError):
+            raise error
+        self._repetitions -= 1
+        return 0.0
+
+    def check_open(self) -> None:
+        """Raises ConnectionLostError if the client was closed meanwhile."""
+        self._outage.check_open(self._closings)
 
     def call(self) -> "Call[T]":
         """What to send now: a reserve waits for what is left of its timeout.
 
         Raises TimedOutError when that is nothing, though nobody is there to say so.
         """
-        if self._closings != self._outage.closings:
-            raise ConnectionLostError("the client was closed", outcome_unknown=False)
         left_s = self._left_s()
         if left_s is None:
             return self._call

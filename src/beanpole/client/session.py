@@ -9,18 +9,21 @@ Invariants:
   on the used tube is encoded with a ``use`` in front of it only if it has to be.
 - `held` has every job that was reserved over this connection and is not known to be given back. It may have more (the
   TTR ran out), never less.
+- `away` has the jobs that were held when a connection broke over which they are kept: the next one says whether they
+  still are, and they are `held` or `lost` then.
 - `lost` has the last jobs that were held over earlier connections: others may have them now.
 - `features` is what the server of this very connection has listed. A call that needs some is encoded only if they are
   in it: an older server would take the body of a command that it does not know for commands.
 """
 
-from collections.abc import Callable, Iterable
+import secrets
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Generic, TypeVar
 
 from beanpole import errors
 from beanpole.client.about import About, about, named
 from beanpole.client.codec import Codec
-from beanpole.client.extensions import name_bytes
+from beanpole.client.extensions import line, name_bytes
 from beanpole.client.job import Job
 from beanpole.client.stats import parse_list
 from beanpole.errors import (
@@ -60,6 +63,8 @@ OUT_OF_MEMORY = int(Word.OUT_OF_MEMORY)
 WATCHING = int(Word.WATCHING)
 OK = int(Word.OK)
 JOB = int(Word.JOB)
+
+QUIT = b"quit\r\n"
 
 LIST_EXTENSIONS = b"list-extensions\r\n"
 """Asks what a server has besides beanstalkd's commands: ``put-job``, ``put-job.key``, ``rule.attempts`` and so on."""
@@ -112,6 +117,31 @@ def refusal_of(reply: Reply, what: About) -> BeanpoleError:
     return error
 
 
+class Keep:
+    """For how long a server keeps the jobs of a client whose connection is lost, and the token by which it returns."""
+
+    def __init__(self, process: Callable[[], int]) -> None:
+        self._process = process
+        self.seconds = 0
+        """0: it keeps none."""
+        self.always = False
+        """Whether it does so, too, where the end came from the client's side."""
+        self.begun = False
+        """Whether the server of the last connection keeps them."""
+        self._token = b""
+        self._drawn_by = -1
+
+    def line(self, seconds: int, always: bool) -> tuple[bytes, tuple[str, ...]]:
+        if not self.is_own:  # the child of a fork draws another one: two that say the same end each other
+            self._token, self._drawn_by = secrets.token_hex(16).encode(), self._process()
+        return line(b"keep-session", b"%d" % seconds, self._token, ends=b"all" if always else None)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this process has drawn the token."""
+        return self._drawn_by == self._process()
+
+
 class Session(Generic[B]):
     """The used tube, the watch list and the jobs of a client, and the codec of its bodies."""
 
@@ -122,6 +152,7 @@ class Session(Generic[B]):
         watching: Iterable[str],
         name: Callable[[], str] = lambda: "",
         wall_s: Callable[[], float] = lambda: 0.0,
+        process: Callable[[], int] = lambda: 0,
     ) -> None:
         self.codec = codec
         self.wall_s = wall_s
@@ -140,6 +171,9 @@ class Session(Generic[B]):
         """The tube that the connection uses."""
         self.held: set[int] = set()
         """The jobs that this client may hold."""
+        self.away: set[int] = set()
+        """The jobs that it held when its connection broke, and that may wait for it."""
+        self.keep = Keep(process)
         self.lost: dict[int, None] = {}
         """The jobs that were held over connections that have ended, in that order; the values mean nothing."""
         self.may_cancel = False
@@ -158,18 +192,42 @@ class Session(Generic[B]):
 
     @property
     def untouched(self) -> bool:
-        """Whether the client uses and watches what it did in the beginning, and holds no job."""
-        return not self.held and self._beginning == (self.using, list(self.watching))
+        """Whether the client uses and watches what it did in the beginning, and holds and keeps no job."""
+        is_free = not self.held and not self.away and not self.keep.seconds
+        return is_free and self._beginning == (self.using, list(self.watching))
 
     # --- Out ---
 
-    def ended(self) -> None:
-        """The connection is over: the server gives what was held to others."""
-        if self.held:
-            self.lost.update(dict.fromkeys(self.held))
-            self.held.clear()
+    def ended(self, *, on_purpose: bool = False) -> None:
+        """The connection is over: the server gives what was held to others, unless it is kept for the client."""
+        self.away |= self.held
+        self.held.clear()
+        if on_purpose or not self.keep.begun:
+            self.returned(())
+
+    def returned(self, kept: Collection[int]) -> list[int]:
+        """What the server has kept is held again, and what else was held is lost; returns what the client never had."""
+        self.held |= self.away.intersection(kept)
+        if lost := self.away - self.held:
+            self.lost.update(dict.fromkeys(lost))
             for id in list(self.lost)[:-LOST_JOBS_MAX]:
                 del self.lost[id]
+        self.away.clear()
+        return [id for id in kept if id not in self.held]
+
+    def forget(self, ids: Iterable[int]) -> None:
+        """Nobody works on these jobs any more: should the server have kept them, they are given back."""
+        self.held.difference_update(ids)
+        self.away.difference_update(ids)
+
+    @property
+    def may_return(self) -> bool:
+        """Whether there are jobs that the server keeps for this client if its connection is lost."""
+        return self.keep.begun and bool(self.held or self.away)
+
+    def goodbye(self) -> bytes:
+        """What a client says that ends its connection: nothing of it is to be kept."""
+        return QUIT if self.keep.begun and self.keep.is_own else b""
 
     def prepare(self, call: "Call[Any]") -> None:
         """Gets ready for a call for which there is no connection yet. Raises JobLostError.
@@ -191,7 +249,29 @@ class Session(Generic[B]):
         commands += [wire.command(b"watch", tube) for tube in self.watching if tube != DEFAULT_TUBE]
         if DEFAULT_TUBE not in self.watching:
             commands.append(wire.command(b"ignore", DEFAULT_TUBE))
-        return [*commands, LIST_EXTENSIONS] if self.asks else commands
+        return [*commands, LIST_EXTENSIONS] if self.asks or self.keep.seconds else commands
+
+    def returning(self) -> bytes:
+        """What a client that keeps its jobs says behind the greeting: it begins, or returns; empty: it keeps none.
+
+        Jobs that were held are lost where the server does not know that.
+        """
+        if self.keep.seconds:
+            data, needs = self.keep.line(self.keep.seconds, self.keep.always)
+            if self.missing(needs) is None:
+                return data
+        self.keep.begun = False
+        self.returned(())
+        return b""
+
+    def kept(self, reply: Reply) -> list[bytes]:
+        """Takes the answer to that; returns the lines that give back what the client never had."""
+        self.keep.begun = reply.word == Word.KEPT
+        ids = [int(each) for each in (reply.body or b"").split()] if self.keep.begun else []
+        if reply.word not in {Word.KEPT, Word.NOT_KEPT}:
+            refusal_of(reply, about(b"keep-session\r\n", self.used))
+        strange = self.returned(ids)
+        return [line(b"snooze-job", b"%d" % id, b"0")[0] for id in strange if self.missing(("snooze-job",)) is None]
 
     def missing(self, needs: Iterable[str]) -> str | None:
         """The first of some features that the server of this connection has not listed; None: it has all."""
@@ -292,13 +372,13 @@ class Session(Generic[B]):
                 raise UnexpectedReplyError(f"use, watch, ignore or name-session was answered with {reply!r}")
 
     def is_lost(self, id: int) -> bool:
-        """Whether a job was held over a connection that has ended, and was not reserved again."""
-        return id in self.lost and id not in self.held
+        """Whether a job was held over a connection that has ended, and is neither kept nor reserved again."""
+        return id in self.lost and id not in self.held and id not in self.away
 
-    def check_held(self, call: "Call[Any]") -> None:
+    def check_held(self, call: "Call[Any]", holding: frozenset[bytes] = HOLDING) -> None:
         """Raises JobLostError if a call is about a job that must be held, and is known to be lost."""
         verb, *words = call.data.split(None, 2)
-        if self.lost and verb in HOLDING and self.is_lost(int(words[0])):
+        if self.lost and verb in holding and self.is_lost(int(words[0])):
             what = about(call.data, self.used)
             error = JobLostError(
                 f"{what.text}: the connection that had reserved the job was lost; the server has given it to others"

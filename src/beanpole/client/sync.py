@@ -70,7 +70,10 @@ class Link:
         """Closes the connection, which is no good."""
         self._socket.close()
 
-    def close(self) -> None:
+    def close(self, last: bytes = b"") -> None:
+        if last:
+            with suppress(OSError):
+                self._socket.send(last, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
         self._socket.close()
 
     def exchange(self, data: bytes, count: int, wait_s: float | None, replies: list[Reply]) -> None:
@@ -190,10 +193,10 @@ class Client(BaseClient[B], Blocking, Generic[B]):
     `timeout` is how many seconds the server may take for a reply, in addition to the timeout of a reserve;
     `connect_timeout` is for one attempt to connect, and `backoff` says how many there are. None: no limit.
 
-    When a connection that worked is lost, a call that may be sent twice without harm (a reserve, what changes the used
-    and the watched tubes, and what only reads) goes on over the next one: the client tries to connect for `patience`
-    seconds from the loss (None: for ever; 0: such a call fails as any other), while the timeout of a reserve goes on.
-    Jobs that were held are lost, see :meth:`is_lost`. Other calls fail; the next one makes the attempts of `backoff`.
+    When a connection that worked is lost, whatever was not sent yet waits for the next one: the client tries to connect
+    for `patience` seconds from the loss (None: for ever; 0: such a call fails at once). So does what was sent and may
+    be sent twice without harm: a reserve, whose timeout goes on, what changes the used and the watched tubes, what only
+    reads, and a put with a `key`. Jobs that were held are lost (:meth:`is_lost`) unless they are kept (:meth:`keep`).
 
     When it breaks before the reply to another call has come, nobody knows whether the command was executed. It is sent
     again only with `repeat`: a job may then be put twice, and a second delete does not find the job.
@@ -247,13 +250,14 @@ class Client(BaseClient[B], Blocking, Generic[B]):
     def close(self) -> None:
         """Closes the connection; the server gives the reserved jobs to others. The next command makes a new one."""
         self._outage.forget()
-        self._shut()
+        self._shut(on_purpose=True)
 
-    def _shut(self) -> None:
+    def _shut(self, *, on_purpose: bool = False) -> None:
         link, self._link = self._link, None
         if link is not None:
-            link.close()
-            self._session.ended()
+            link.close(self._session.goodbye() if on_purpose else b"")
+        if link is not None or on_purpose:
+            self._session.ended(on_purpose=on_purpose)
 
     def _break(self, error: BaseException) -> None:
         """Closes a connection that is no good; the next one is to another address, if there is one."""
@@ -265,7 +269,7 @@ class Client(BaseClient[B], Blocking, Generic[B]):
 
         Raises CannotConnectError when every attempt has failed.
         """
-        self._connected()
+        complete(self._patiently(self._connected))
 
     # --- More than one command ---
 
@@ -348,7 +352,8 @@ class Client(BaseClient[B], Blocking, Generic[B]):
 
     def _run_batch(self, plan: Plan[T], call: "Call[T] | None" = None) -> T:
         """Runs a plan, which is that of one call, if there is one."""
-        return complete(self._run_plan(self._connected(call), plan))
+        link = self._connected(call) if call is not None else complete(self._patiently(self._connected))
+        return complete(self._run_plan(link, plan))
 
     def _connected(self, call: "Call[Any] | None" = None) -> Link:
         """The connection; a new one if there is none, or it is over. `call` is what it is for, if it is one call."""

@@ -82,19 +82,27 @@ class Peer(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         with self._server.event() as world:
-            if not world.is_closed(self.name):
+            if self.name in self._server.peers and not world.is_closed(self.name):
                 world.send(self.name, data)
 
     def eof_received(self) -> bool:
         """A client will send no more; True: it may still read."""
         with self._server.event() as world:
-            world.half_close(self.name)
+            if self.name in self._server.peers:
+                world.half_close(self.name)
         return True
 
     def connection_lost(self, _: Exception | None) -> None:
         with self._server.event() as world:
-            world.disconnect(self.name)
-            del self._server.peers[self.name]
+            if self._server.peers.pop(self.name, None) is not None:
+                world.disconnect(self.name)
+
+
+async def _abort(peers: list[Peer]) -> None:
+    """Closes connections of which the world knows nothing any more."""
+    for peer in peers:
+        peer.transport.abort()
+    await asyncio.sleep(0)  # the loop closes each in its next turn
 
 
 class FakeServer:
@@ -162,6 +170,23 @@ class FakeServer:
             self._thread.join()
             if self._old:
                 UnsupportedError.reasons.remove(OLD)
+
+    def drop_connections(self, away: float = 0) -> None:
+        """Loses all connections, as a server does that is started again, or a node of a cluster that fails over.
+
+        Clients connect again, when `away` seconds have passed. Jobs that a client held are ready, or wait for it if it
+        keeps them: a worker's do for 10 seconds. Nothing else is lost.
+        """
+        with self._changed:
+            loop = self._loop
+            with self.event() as world:
+                peers, self.peers = list(self.peers.values()), {}
+                for peer in peers:
+                    world.connections[peer.name].transport.cut = True
+                    world.disconnect(peer.name)
+            self.advance(away)
+        if loop is not None:
+            asyncio.run_coroutine_threadsafe(_abort(peers), loop).result()
 
     @property
     def address(self) -> tuple[str, int]:

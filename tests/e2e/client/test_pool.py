@@ -6,7 +6,8 @@ import threading
 import pytest
 
 from beanpole import AsyncPool, Backoff, CannotConnectError, DrainingError, Pool
-from tests.servers import HOST, Server, beanpole_server
+from tests.e2e.process import serving, wait_until
+from tests.servers import HOST, Server, beanpole_server, kept_port
 
 ONCE = Backoff(attempts=2, first_s=0.001)
 
@@ -39,6 +40,32 @@ def test_pool_without_any_server() -> None:
         pytest.raises(CannotConnectError, match=r"no server of 2 can be reached; the last: .*: Connection refused$"),
     ):
         pool.put("x")
+
+
+@pytest.mark.parametrize("patience", [60, 0])
+def test_who_puts_while_the_server_is_away_waits_for_it_as_long_as_the_pool_has_patience(patience: float) -> None:
+    done: list[object] = []
+
+    def work() -> None:
+        try:
+            done.append(pool.put("x"))
+        except CannotConnectError as error:
+            done.append(error)
+
+    with kept_port() as port, Pool([f"{HOST}:{port}"], backoff=ONCE, patience=patience) as pool:
+        flags = ("-l", HOST, "-p", str(port))
+        with serving(*flags, listen=False):
+            assert pool.put("x") == 1
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        if patience:
+            wait_until(lambda: pool._outage.is_on, "nobody can be reached")
+            with serving(*flags, listen=False):
+                wait_until(lambda: len(done) == 4, "all are put")
+        for thread in threads:
+            thread.join()
+    assert sorted(map(type, done), key=str) == [int if patience else CannotConnectError] * 4
 
 
 def test_pool_gives_jobs_back_that_its_user_forgot(server: Server, tube: str) -> None:

@@ -306,12 +306,27 @@ def test_what_an_old_server_lacks_is_an_error_that_names_the_switch() -> None:
 # --- Start and stop ---------------------------------------------------------------------------------------------------
 
 
+def test_connections_are_lost_and_jobs_wait_for_who_keeps_them(server: FakeServer) -> None:
+    with beanpole.Client(server.url) as keeper, beanpole.Client(server.url) as other:
+        keeper.keep(10)
+        for client in (keeper, other):
+            client.put("x")
+            client.reserve(0)
+        server.drop_connections()
+        assert [job.state for job in server.jobs()] == ["reserved", "ready"]
+        keeper.touch(1)
+        with pytest.raises(beanpole.JobLostError):
+            other.touch(2)
+        server.drop_connections(away=10)
+        assert [job.state for job in server.jobs()] == ["ready", "ready"]
+
+
 def test_stop_closes_connections_and_keeps_the_queue() -> None:
     server = FakeServer()
     server.start()
     with pytest.raises(RuntimeError, match="is running"):
         server.start()
-    client = beanpole.Client(server.url, backoff=beanpole.Backoff(attempts=1))
+    client = beanpole.Client(server.url, backoff=beanpole.Backoff(attempts=1), patience=0)
     client.put("x")
     server.stop()
     server.stop()
