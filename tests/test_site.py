@@ -26,6 +26,7 @@ FIRST = {
     "recipes/#backpressure": "backpressure",
     "recipes/#cancel-a": "cancel, cancel job, cancel running job, cancellation",
     "schedules/": "cron, crontab, schedule, scheduling, celery beat",
+    "recipes/#deploy-without": "deploy, zero downtime, rolling restart",
     "worker/#ttr": "timeout",
     "worker/#one-call": "linger",
     "worker/#slots": "slots",

@@ -21,6 +21,7 @@ from beanpole.cli.serve import log_format as log_format_option
 from beanpole.cli.wrapping import SETTINGS
 from beanpole.client import Address
 from beanpole.errors import ArgumentError, ExitCode, ScheduleError, StartError, UnsupportedError, WorkerStuckError
+from beanpole.protocol.limits import KEEP_S_MAX
 
 if TYPE_CHECKING:
     from beanpole.process.crew import Lifeline
@@ -60,6 +61,13 @@ Exit codes:
     "--grace",
     type=DURATION,
     help="How long running handlers have after SIGTERM.  [default: the worker's own]",
+)
+@click.option(
+    "--keep",
+    type=click.IntRange(0, KEEP_S_MAX),
+    metavar="SECONDS",
+    help="How long the server keeps jobs that are worked on when it is restarted; 0: it does not.  "
+    "[default: the worker's own]",
 )
 @click.option(
     "--processes",
@@ -136,6 +144,7 @@ def work(  # noqa: PLR0917 - by name, but the first two
     url: str | None,
     concurrency: int | None,
     grace: float | None,
+    keep: int | None,
     max_jobs: int | None,
     metrics: str | None,
     verbose: bool,
@@ -150,6 +159,7 @@ def work(  # noqa: PLR0917 - by name, but the first two
     found.address = Address.of(url) if url else found.address
     found.concurrency = concurrency or found.concurrency
     found.grace_s = found.grace_s if grace is None else grace
+    found.keep_s = found.keep_s if keep is None else keep
     found.max_jobs = max_jobs or found.max_jobs
     found.log_done = verbose or found.log_done
     if found.logger is None:

@@ -160,4 +160,8 @@ class Attempt:
         """Touches what is still ours. After OUT_OF_MEMORY or INTERNAL_ERROR it is: it is touched again in time."""
         ids = [task.id for task in self.tasks if task.id not in self.lost]
         answers = await self._client.touch_each(ids)
-        self.lose(id for id, answer in zip(ids, answers, strict=True) if isinstance(answer, GONE))
+        # Where jobs are kept, the slot comes back, or finds that they are lost.
+        gone = tuple(each for each in GONE if each is not ConnectionLostError) if self._client.may_return else GONE
+        lost = [id for id, answer in zip(ids, answers, strict=True) if isinstance(answer, gone)]
+        self._client.let_go(lost)
+        self.lose(lost)

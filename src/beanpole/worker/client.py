@@ -1,25 +1,85 @@
-"""A worker's client: one connection, and never a second one.
+"""A worker's client: one connection, and a second one only to go on with a job that the server has kept for it.
 
-An ordinary client reconnects when its connection breaks. A worker must not send ``delete`` over a new connection: the
-job that it has finished went back to the queue when the old one broke, and a server that has lost its data may have
-given the same id to another job.
+An ordinary client reconnects when its connection breaks. A worker must not send ``delete`` over a new connection unless
+the server says that the job waited: else it went back to the queue when the old one broke, and a server that has lost
+its data may have given the same id to another job.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from beanpole.client import AsyncClient, Job, JobInfo, StatsJob
-from beanpole.errors import BatchError, BeanpoleError, BodyError, ConnectionLostError
+from beanpole.client import AsyncClient, Job, JobInfo, StatsJob, batch
+from beanpole.client.session import HOLDING
+from beanpole.errors import BatchError, BeanpoleError, BodyError, ConnectionLostError, JobLostError
 
 if TYPE_CHECKING:
     from beanpole.client.aio_link import Link
+    from beanpole.client.plan import Plan
     from beanpole.protocol.wire import Call
+
+T = TypeVar("T")
+
+OF_HELD = HOLDING | {b"delete"}
+"""What a worker says of a job that it holds, and of no other."""
 
 
 class WorkerClient(AsyncClient[Any]):
-    """One connection; once it is over, every command raises ConnectionLostError."""
+    """One connection; once it is over, every command raises ConnectionLostError, unless jobs are kept for the next.
+
+    It can be closed and used again, and takes back then what was on its way to it when a connection broke.
+    """
 
     _was_made = False
+
+    def __init__(self, *args: Any, keep: int = 0, keep_always: bool = False, **options: Any) -> None:  # noqa: ANN401
+        super().__init__(*args, **options)
+        self._outage.is_logged = False  # the worker does that, once for all slots
+        self._session.keep.seconds, self._session.keep.always = keep, keep_always
+
+    async def close(self) -> None:
+        """Closes the connection; the server gives a job that is held to others."""
+        self._was_made = False
+        await super().close()
+
+    @property
+    def may_return(self) -> bool:
+        """Whether a job is held for which the server waits if the connection breaks."""
+        return self._session.may_return
+
+    async def ended(self) -> BeanpoleError:
+        """Waits for the end of the connection; returns what has ended it."""
+        link = self._link
+        if link is not None:
+            await link.wait_closed()
+        return (link.error if link is not None else None) or ConnectionLostError("the connection is over")
+
+    async def has_kept(self, *ids: int) -> bool:
+        """Whether any of some jobs is still held, over another connection, if that had to be made."""
+        try:
+            if self.may_return:
+                await self.connect()
+        except BeanpoleError:
+            return False
+        return not self._session.held.isdisjoint(ids)
+
+    async def surely(self, id: int, command: Callable[[], Awaitable[T]]) -> T:
+        """Runs what is about a job that is held, again if the connection breaks and the job has waited.
+
+        Raises what it does.
+        """
+        while True:
+            try:
+                return await command()
+            except ConnectionLostError:
+                if not await self.has_kept(id):
+                    raise
+
+    def holds(self, id: int) -> bool:
+        return id in self._session.held
+
+    def let_go(self, ids: Iterable[int]) -> None:
+        """Nobody works on some jobs any more: should the server have kept them, they are given back."""
+        self._session.forget(ids)
 
     async def reserve_described(self, count: int, timeout_s: int | None) -> list[Job[Any] | BodyError]:
         """Waits up to so many seconds for a job, and reserves it and up to `count` that are ready then.
@@ -41,7 +101,13 @@ class WorkerClient(AsyncClient[Any]):
 
     async def delete_each(self, ids: Sequence[int]) -> Sequence[object]:
         """Deletes jobs; returns for each an error, or None."""
-        return await _each(ids, self.delete, self.delete_many)
+        return await _each(ids, self.delete, lambda all_: self._run_batch(self._deletion(all_)))
+
+    def _deletion(self, ids: Sequence[int]) -> "Plan[None]":
+        """Raises JobLostError if one of them is lost by the time when they can be sent."""
+        if any(self._session.is_lost(id) for id in ids):
+            raise JobLostError("the connection that had reserved a job was lost")
+        yield from batch.delete_many(self._session, ids)
 
     async def give_back(self, id: int, pri: int) -> None:
         """Gives a job back on which nobody has failed: where the server knows that, it is no attempt.
@@ -55,11 +121,24 @@ class WorkerClient(AsyncClient[Any]):
 
     async def _connected(self, call: "Call[Any] | None" = None) -> "Link":
         self._session.asks = True  # a new connection begins with the question what the server has
-        if self._was_made and (self._link is None or self._link.is_over):
+        if self._was_made and (self._link is None or self._link.is_over) and not self.may_return:
             raise ConnectionLostError("the connection is over", outcome_unknown=False)
         link = await super()._connected(call)
         self._was_made = True
         return link
+
+    async def _ready(self, call: "Call[Any] | None", *, waits: bool) -> "Link":
+        link = await super()._ready(call, waits=waits)
+        try:
+            if call is not None:
+                self._session.check_held(call, OF_HELD)
+        except JobLostError:
+            link.turn.release()
+            raise
+        return link
+
+    def _lost(self, error: BaseException, *, worked: bool) -> None:
+        super()._lost(error, worked=worked and self.may_return)
 
 
 async def _each(

@@ -14,6 +14,7 @@ from beanpole.errors import (
     BeanpoleError,
     BuriedError,
     ConnectionLostError,
+    JobLostError,
     NotFoundError,
     OutOfMemoryError,
     ReplyError,
@@ -66,9 +67,15 @@ async def send_outcome(
 
 
 async def send_done(client: WorkerClient, tasks: Sequence[Task[Any]]) -> dict[int, Ending]:
-    """Says in one round trip that jobs are done; returns what came of each. Raises BeanpoleError."""
+    """Says in one round trip that jobs are done; returns what came of each. Raises BeanpoleError.
+
+    What nobody has answered is not among them: that is to be said again, of each job alone.
+    """
     endings = {}
     for task, error in zip(tasks, await client.delete_each([task.id for task in tasks]), strict=True):
+        is_open = isinstance(error, ConnectionLostError) and await client.has_kept(task.id)
+        if is_open or isinstance(error, JobLostError):
+            continue
         if isinstance(error, NotFoundError | ConnectionLostError):
             endings[task.id] = Ending(Outcome.LOST, lost=str(error))
         elif isinstance(error, BeanpoleError):

@@ -3,6 +3,9 @@
 A slot reserves only when it has nothing to run, so a worker never holds a job that nobody works on. All commands for a
 job go over the connection that reserved it: no other may touch or delete it, and no reserve blocks that connection
 while the handler runs. After anything unexpected the connection is closed, and the server makes the job ready again.
+
+When the connection breaks while a handler runs, and the server keeps jobs for those who return, the slot connects again
+and goes on; the handler does not notice. Any other end of a connection is the end of what was held over it.
 """
 
 import asyncio
@@ -42,6 +45,7 @@ class Slot:
         self._warmed = self._handlers if all(each.place is Place.PROCESS for each in self._handlers) else ()
         """Handlers whose process is started before there is a job: those of a slot that can't do anything without."""
         self._executor = Executor(name, context.hooks.middleware)
+        self._dialed = context.dial(tubes)  # one client for all connections, so that each returns for the last
         self._client: WorkerClient | None = None
         # What the context wants to know of the connection when it breaks; None: there is none.
         self._made: int | None = None
@@ -91,18 +95,39 @@ class Slot:
 
     async def _connected(self) -> WorkerClient:
         if self._client is None:
-            client = self._context.dial(self._tubes)
-            await client.connect()
-            self._client = client
-            self._made = self._context.on_connected(client.address)
-            await self._context.set_schedules(client, self._made)
+            await self._dialed.connect()
+            self._client = self._dialed
+            await self._note_connected(self._client)
         return self._client
 
-    async def _disconnect(self) -> None:
-        client, self._client, self._made = self._client, None, None
-        if client is not None:
+    async def _note_connected(self, client: WorkerClient) -> None:
+        self._made = self._context.on_connected(client.address)
+        await self._context.set_schedules(client, self._made)
+
+    def _note_end(self) -> None:
+        if self._made is not None:
             self._context.counters.connections -= 1
+        self._made = None
+
+    async def _disconnect(self) -> None:
+        client, self._client = self._client, None
+        self._note_end()
+        if client is not None:
             await client.close()
+
+    async def _follow(self, client: WorkerClient, attempt: Attempt) -> None:
+        """Connects again whenever the connection breaks while a handler runs, as long as jobs wait for that."""
+        ids = {task.id for task in attempt.tasks}
+        while client.may_return:
+            error = await client.ended()
+            self._context.on_disconnected(error, self._made)
+            self._note_end()
+            is_kept = await client.has_kept(*ids)
+            attempt.lose({id for id in ids if not client.holds(id)})
+            if not is_kept:
+                return
+            with contextlib.suppress(BeanpoleError):
+                await self._note_connected(client)
 
     async def _pause(self, pause_s: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -122,8 +147,15 @@ class Slot:
         if jobs and len(jobs) < most and handler.linger_s:
             await self._pause(handler.linger_s)
             jobs += await self._reserve(client, most - len(jobs), 0)
-        tasks: list[Task[Any]] = []
         self._context.counters.reserved += len(jobs)
+        try:
+            await self._work_on(client, jobs)
+        finally:
+            client.let_go([job.id for job in jobs])
+
+    async def _work_on(self, client: WorkerClient, jobs: Sequence[Job[Any] | BodyError]) -> None:
+        tasks: list[Task[Any]] = []
+        handler = self._handlers[0]
         for job, info, stats in await self._confirm(client, jobs):
             if isinstance(stats, NotFoundError | ConnectionLostError):
                 self._context.counters.count(Outcome.LOST)
@@ -167,6 +199,15 @@ class Slot:
         If a handler has blocked the event loop, the reply to the reserve may be read long after it was sent, when the
         TTR has run out: then the touch fails.
         """
+        while True:
+            found = await self._ask_of(client, jobs)
+            are_lost = any(isinstance(answer, ConnectionLostError) for _, _, answer in found)
+            if not (are_lost and await client.has_kept(*(job.id for job in jobs))):
+                return found
+
+    async def _ask_of(
+        self, client: WorkerClient, jobs: Sequence[Job[Any] | BodyError]
+    ) -> list[tuple[Job[Any] | BodyError, JobInfo | None, StatsJob | BeanpoleError]]:
         infos = [job.info if isinstance(job, Job) else None for job in jobs]
         if None not in infos:
             answers = await client.touch_each([job.id for job in jobs]) if jobs else []
@@ -201,15 +242,22 @@ class Slot:
         earlier = asyncio.gather(*overs) if overs else None
         attempt.over.add_done_callback(lambda _: self._forget(attempt))
         context.counters.running += 1
-        self._begun_s = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        self._begun_s = loop.time()
+        following = loop.create_task(self._follow(client, attempt))
         try:
             result = await attempt.run(self._executor.start, earlier)
+            if result is Cut.LOST and (client.may_return or self._made is None):
+                following.cancel()
+                await self._disconnect()  # the server may keep jobs for this connection, or for the next
             await self._finish_all(client, attempt, handler, result)
+            following.cancel()
             if attempt.runs:
                 context.log.write(events.HANDLER_HANGS, id=tasks[0].id, tube=tasks[0].tube)
                 self._attempt = None
                 await context.wait_for_hanging(attempt.over)
         finally:
+            following.cancel()
             context.counters.running -= 1
             self._attempt = self._begun_s = None
 
@@ -244,7 +292,8 @@ class Slot:
         context = self._context
         took_s = None if self._begun_s is None else asyncio.get_running_loop().time() - self._begun_s
         try:
-            ending = ending or await send_outcome(client, task, handler, error, context.log)
+            if ending is None:
+                ending = await client.surely(task.id, lambda: send_outcome(client, task, handler, error, context.log))
         except (NotFoundError, ConnectionLostError) as reason:
             ending = Ending(Outcome.LOST, lost=str(reason))
         outcome = ending.outcome

@@ -17,11 +17,13 @@ import uvloop
 from beanpole.client import Address, Backoff
 from beanpole.client import limits as client_limits
 from beanpole.client.address import Addresses
-from beanpole.client.base import Given, own_name
+from beanpole.client.base import PATIENCE_S, Given, own_name
 from beanpole.client.codec import BytesCodec, Codec, TextCodec
+from beanpole.client.extensions import whole
 from beanpole.client.scheduling import NOTHING, ScheduleOptions
 from beanpole.errors import ArgumentError, WorkerStuckError
 from beanpole.protocol import wire
+from beanpole.protocol.limits import KEEP_S_MAX
 from beanpole.version import __version__
 from beanpole.worker import events
 from beanpole.worker.attempt import CANCEL_S
@@ -52,6 +54,9 @@ CONCURRENCY = 10
 
 ATTEMPTS = 5
 """Attempts at a job until it is dead, unless its handler says otherwise."""
+
+KEEP_S = 10
+"""Seconds for which the server keeps the jobs of a worker whose connections are lost, by default."""
 
 GRACE_S = 25
 """Seconds that running handlers have when a worker stops: below the 30 after which Kubernetes kills a process."""
@@ -92,6 +97,12 @@ class Worker:
     too. `name` is what its connections are called for people who look at the server, instead of ``host:pid worker TUBES
     version``.
 
+    For `keep` seconds, 1 to 600, the server keeps the jobs of handlers that run when it is restarted or fails over: the
+    worker comes back and goes on with them (0: others have them at once). With `keep_always` it does so after any end
+    of a connection but the worker's own stop, for workers behind a proxy that is restarted: the jobs of a worker that
+    was killed come back so much later then. `patience` is how many seconds the puts of its functions wait for a server
+    that is away, as a client's.
+
     Raises ArgumentError.
     """
 
@@ -110,6 +121,9 @@ class Worker:
         logger: Any = None,  # noqa: ANN401 - see above
         log_done: bool = False,
         name: str | None = None,
+        keep: int = KEEP_S,
+        keep_always: bool = False,
+        patience: float | None = PATIENCE_S,
     ) -> None:
         if isinstance(address, socket.socket | Addresses):
             raise ArgumentError("a worker makes its connections itself: give it an address, not a socket")
@@ -131,6 +145,7 @@ class Worker:
         """Seconds for which handlers that hang may occupy all slots until the worker gives up; None: for ever."""
         self.max_jobs = max_jobs
         """After so many jobs have begun the worker stops, and those that run then have all their time; None: never."""
+        self.keep_s, self.keep_always = keep, keep_always  # as above
         self.logger = logger
         """Where events are logged; None: the logger ``beanpole.worker`` of the standard library."""
         self.log_done = log_done
@@ -151,7 +166,8 @@ class Worker:
         self._handlers: dict[str, Handler] = {}
         self._schedules: dict[str, Declared] = {}
         self._hooks = Hooks()
-        self._connections = Connections(lambda: self.address, timeout=timeout, connect_timeout=connect_timeout)
+        times = {"timeout": timeout, "connect_timeout": connect_timeout, "patience": patience}
+        self._connections = Connections(lambda: self.address, **times)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._context: WorkerContext | None = None
         self._stop_wanted = False
@@ -360,6 +376,7 @@ class Worker:
             raise ArgumentError('the worker has no handler: register one with @worker.handler("tube")')
         if not is_count(self.concurrency):
             raise ArgumentError(f"concurrency must be 1 or more, not {self.concurrency!r}")
+        whole(self.keep_s, KEEP_S_MAX, "keep")
         handlers = self._handlers if self.processes else in_threads(self._handlers)
         check_for_processes(self._hooks.middleware, handlers.values())
         self._loop = asyncio.get_running_loop()
@@ -444,8 +461,9 @@ class Worker:
             codec=self._codec,
             timeout=self._timeout_s,
             connect_timeout=self._connect_timeout_s,
-            backoff=Backoff(attempts=1),
-            patience=0,
+            backoff=Backoff(attempts=1, max_s=max(self.keep_s / 4, 0.1)),
+            keep=self.keep_s,
+            keep_always=self.keep_always,
             name=own_name(f"worker {','.join(self._handlers)} {__version__}") if self.name is None else self.name,
         )
 
