@@ -295,6 +295,7 @@ class Resident(Worker):
                 ("change-job", id, {"expire": 4}),
                 ("delete-many", id, self.pick("reserved")),
                 ("touch-many", id, self.pick("reserved")),
+                ("cancel-job", id),
             )
         )
 

@@ -49,6 +49,7 @@ OF_A_JOB = (
     b"change-job %d ttr=2\r\n",
     b"change-body %d 5\r\nother\r\n",
     b"touch-many %d 1\r\n",
+    b"cancel-job %d\r\n",
 )
 OF_A_TUBE = (
     b"reserve-many 3 0\r\n",
@@ -97,7 +98,7 @@ def check_puts(world: World, engine: Engine) -> None:
     puts: list[int] = []
     gone: set[int] = set()
     for command in [*world.unknown, *(seen.command for seen in world.history)]:
-        if command.startswith(b"delete-many"):
+        if command.startswith((b"delete-many", b"cancel-job")):
             gone.update(map(int, command.split()[1:]))
     kept: set[int] = set()
     for seen in world.history:
@@ -110,6 +111,19 @@ def check_puts(world: World, engine: Engine) -> None:
     assert len(puts) == len(set(puts)), "an id was given twice"
     lost = kept - gone - {job.id for job in engine.jobs.jobs()}
     assert not lost, f"jobs are lost: {sorted(lost)}"
+
+
+def check_ends(world: World) -> None:
+    """A job that is done was not cancelled, and one that was cancelled not done, whoever leads in between."""
+    done: list[int] = []
+    cancelled: list[int] = []
+    for seen in world.history:
+        ids, words = seen.command.split()[1:], seen.reply.split()
+        if words[0] == b"CANCELLED":
+            cancelled += map(int, ids)
+        elif seen.command.startswith(b"delete-many"):
+            done += set(map(int, ids)) - set(map(int, words[2:]))
+    assert len(done) + len(cancelled) == len({*done, *cancelled}), "a job has ended twice"
 
 
 @pytest.mark.parametrize("seed", SEEDS[: max(1, len(SEEDS) // 3)])
@@ -127,6 +141,7 @@ def test_nodes_hold_the_same_after_extensions(seed: int) -> None:
             check_accounts(replica.engine, replica.records)
         engines = [replica.engine for replica in replicas]
         check_puts(world, engines[0])
+        check_ends(world)
         assert len({digest_of(engine, AFTER_ALL_NS) for engine in engines}) == 1, "the nodes differ"
 
     world.run(main())

@@ -157,11 +157,12 @@ TUBE_FAMILIES = (
     TubeFamily(
         "beanpole_job_ends", C,
         "What became of jobs of a tube: deleted by a client, released, buried, timed out in the hands of a worker,"
-        " lost as the worker's connection ended, dead by the rules, expired.",
+        " lost as the worker's connection ended, dead by the rules, expired, cancelled.",
         ("tube", "outcome"),
         (
             ("deleted", "cmd-delete"), ("released", "jobs-released"), ("buried", "jobs-buried"),
             ("timed_out", "jobs-timed-out"), ("lost", "jobs-lost"), ("dead", "jobs-dead"), ("expired", "jobs-expired"),
+            ("cancelled", "jobs-cancelled"),
         ),
     ),
     tube("beanpole_puts_refused", C, "Puts that a tube's limits refused.", "puts-refused"),
