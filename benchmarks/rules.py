@@ -36,12 +36,16 @@ RULES = {
     "attempts, backoff": b"attempts: 5\nbackoff: 10\n",
     "attempts, backoff, dead": b"attempts: 5\nbackoff: 10\ndead: dead\n",
     "concurrency, not reached": b"concurrency: 1000000\n",
+    "breaker, beside backoff": b"backoff: 10\nbreaker: 50% of 20 in 60s\n",
     "rate, not reached": b"rate: 1000000/s\n",
     "jobs-max, bytes-max, not reached": b"jobs-max: 10000000\nbytes-max: 100000000000\n",
     "expire": b"expire: 86400\n",
     "unique: body": b"unique: body\n",
 }
 """The rules that are measured, by what the table calls them."""
+
+BASES = {"breaker, beside backoff": b"backoff: 10\n"}
+"""The rules that the tubes have with which these are compared, where they have any."""
 
 
 class Talk:
@@ -152,6 +156,8 @@ def cycles(names: list[str], in_flights: tuple[int, ...]) -> None:
             for in_flight in in_flights:
                 with logged(log=log) as server:
                     set_rules(server, b"ruled-*", RULES[name])
+                    if name in BASES:
+                        set_rules(server, b"plain-*", BASES[name])
                     plain, ruled = (Crowd(server.port, each, in_flight) for each in (b"plain", b"ruled"))
                     title = f"{name}, {CONNECTIONS}x{in_flight}{', log' * log}"
                     compare(server, title, (plain.cycle, ruled.cycle), ROUND_COMMANDS)

@@ -91,13 +91,15 @@ def test_rules_are_read_as_the_grammar_says() -> None:
     seen = set()
     for _ in range(20 * SENTENCES):
         said = {"positive": b"%d" % chance.randint(1, 1000), "interval": b"%d.25" % chance.randrange(1000)}
-        text = GRAMMAR.sentence("line", chance, said | {"factor": b"%d.5" % chance.randint(1, 999), "tube": b"t"})
+        said |= {"factor": b"%d.5" % chance.randint(1, 999), "share": b"%d" % chance.randint(1, 100)}
+        text = GRAMMAR.sentence("line", chance, said | {"tube": b"t"})
         name, _, words = text.partition(b":")
         if any(words.split().count(word) > 1 for word in (b"factor", b"max")):
             with pytest.raises(RulesError):
                 parse(text)
             continue
-        assert parse(text + b"\n").text.split(b":")[0] == name.strip(), text
+        besides = b"backoff: 1\n" * (name.strip() == b"breaker")
+        assert parse(text + b"\n" + besides).text.removeprefix(besides).split(b":")[0] == name.strip(), text
         seen.add(name.strip().decode())
     assert seen == {*RULES, ""}
 

@@ -19,6 +19,7 @@ FIRST = {
     "recipes/#unique": "unique jobs, unique job, deduplication, duplicate",
     "recipes/#retry": "dead letter, dead letter queue, poison message, retry, retry backoff, backoff",
     "recipes/#rate-limit": "rate limit, rate limiting, throttle, concurrency limit",
+    "recipes/#when-a-provider-is-down": "circuit breaker, breaker, outage",
     "recipes/#delayed": "delayed job, delayed jobs",
     "recipes/#only-the-last": "debounce",
     "recipes/#jobs-that-expire": "expire, ttl",

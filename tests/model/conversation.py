@@ -26,7 +26,7 @@ from tests.model.compare import compare_stats
 from tests.model.extensions import PUT_OPTIONS, said
 from tests.model.many import RESTING
 from tests.model.model import NEEDS, Model
-from tests.model.rules import TEXTS
+from tests.model.rules import BREAKING, TEXTS
 from tests.model.schedules import BODIES, DELAYS, ONCE, PUTS, SPREADS, STEPS_NS, TEN_YEARS, TIMES
 
 NAMES = "abcd"
@@ -232,6 +232,17 @@ def phrase_of(shape: str, id: int, pri: int, tube: str) -> list[tuple[Any, ...]]
 
 PLAIN, CHANGING, WITH_KEYS, WITH_TIMES = (st.sampled_from(list(group)) for group in phrases(0, 0, "t"))
 shapes = st.one_of(PLAIN, PLAIN, CHANGING, WITH_KEYS, WITH_TIMES)
+breaking = st.sampled_from(BREAKING)
+WAYS: dict[str, tuple[Any, ...]] = {
+    "release": (5, 0),
+    "fail-job": ("why", {}),
+    "bury": (5,),
+    "snooze-job": (0, {}),
+    "delete": (),
+}
+"""How a worker ends with a job, and what it says besides its id."""
+
+ways = st.sampled_from(list(WAYS))
 lost = st.sampled_from(["quit", "disconnect", "half-close", "cut"])
 tokens = st.sampled_from(["a" * 32, "b" * 32])
 endings = st.sampled_from([{}, {}, {"ends": "all"}])
@@ -326,6 +337,16 @@ class Conversation(RuleBasedStateMachine):
         worker, other = self.choose(data), self.choose(data)
         self.say(worker, [("set-rules", pattern, text), ("use", tube), *[("put", 5, 0, 2, "x")] * 3])
         self.say(other, [("watch", tube), ("reserve-many", 2, 0), ("reserve-with-timeout", timeout)])
+
+    @rule(data=st.data(), tube=tubes, text=breaking, ways=st.lists(ways, min_size=1, max_size=4), jump=jumps)
+    def fail_jobs(self, data: st.DataObject, tube: str, text: str, ways: list[str], jump: int) -> None:
+        """A tube with a breaker, a worker that ends with its jobs, and another one that waits for a probe."""
+        worker, other = self.choose(data), self.choose(data)
+        self.say(worker, [("set-rules", tube, text), ("use", tube), *[("put", 5, 0, 2, "x")] * 4])
+        self.say(worker, [("watch", tube), ("reserve-many", 3, 0)])
+        self.say(worker, [(way, place, *WAYS[way]) for place, way in enumerate(ways)])
+        self.say(other, [("watch", tube), ("reserve-with-timeout", 2)])
+        self.wait_for_deadline(jump)
 
     @rule(data=st.data(), command=commands)
     def send_in_part(self, data: st.DataObject, command: tuple[Any, ...]) -> None:

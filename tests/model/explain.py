@@ -108,6 +108,11 @@ class Explaining(Rules):
             reasons.append(reason("rate", left=seconds(wait)))
         if self.is_taken(tube):
             reasons.append(reason("concurrency", held=self.held(tube), limit=self.rules_of(tube)["concurrency"]))
+        if breaker := self.broken(tube):
+            failed, ends = self.recent(tube)
+            when: dict[str, object] = {"left": seconds(max(breaker.probe_at - self.now, 0))}
+            when = {"probe": breaker.probe} if breaker.probe else when
+            reasons.append(reason("breaker", failed=failed, of=ends, ago=seconds(self.now - breaker.since), **when))
         return reasons
 
     def why_full(self, tube: str) -> list[str]:

@@ -123,8 +123,10 @@ class Extensions(ManyJobs):
     def fail_job(self, session: Thing, job: Thing, text: str, options: dict[str, Any]) -> str:
         if "dead" in options or job.over > self.now:
             job.pri = options.get("pri", job.pri)
-        if "dead" in options or (self.is_last(job) and not job.superseded and job.over > self.now):
+        is_last = self.is_last(job) and not self.is_excused(job)
+        if "dead" in options or (is_last and not job.superseded and job.over > self.now):
             job.text = text
+            self.note_failure(job)
             self.die(job, "given-up" if "dead" in options else "attempts")
             return "BURIED"
         if job.over > self.now:  # else it ends as one that has waited too long, of which nobody said why it failed
@@ -178,7 +180,7 @@ class Extensions(ManyJobs):
     def reserve_many(self, session: Thing, count: int, timeout: float) -> str | None:
         jobs: list[Thing] = []
         while len(jobs) < count and (job := self.best(session.watched)):
-            self.take_token(job.tube)
+            self.take(job)
             self.hold(session, job)
             jobs.append(job)
         if jobs:

@@ -52,18 +52,25 @@ class Failures(Rules):
         rules = self.rules_of(job.tube)
         return "attempts" in rules and self.failed_attempt(job) >= int(rules["attempts"])
 
-    def fail(self, job: Thing, delay: int, *, keeps_delay: bool = False) -> None:
+    def fail(self, job: Thing, delay: int, *, keeps_delay: bool = False, is_lost: bool = False) -> None:
         """A held job comes back, and not because somebody wanted it to: it is ready, delayed or dead."""
+        is_excused = self.is_excused(job)
+        if not is_lost:
+            self.note_failure(job)
         if job.superseded or job.over <= self.now:
             self.move(job, "ready")
             return
-        if self.is_last(job):
+        if self.is_last(job) and not is_excused:
             self.die(job)
             return
         attempt, rules = self.failed_attempt(job), self.rules_of(job.tube)
-        if not delay and "backoff" in rules:
+        if is_excused:
+            attempt = (job.attempt or 0) - job.under_way
+        elif not delay and "backoff" in rules:
             delay = backoff(rules["backoff"], attempt, job.id)
-        if self.counts_attempts(job) or job.under_way:
+        if is_excused and job.attempt is None:
+            pass
+        elif self.counts_attempts(job) or job.under_way:
             self.end_attempt(job, attempt)
         if delay or not keeps_delay:
             job.delay = delay // SECOND

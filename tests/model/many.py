@@ -134,4 +134,5 @@ class ManyJobs(Failures):
         begun = min((job.since // SECOND for job in self.jobs_in(tube, "ready")), default=self.now // SECOND) * SECOND
         least, most = max(self.now - begun - SECOND, 0), max(self.now - begun, 1)
         lines.append(f"oldest-ready: {int(2.0 * least * most / (least + most)) // SECOND}")
+        lines.append(f"breaker-closed: {int(self.broken(tube) is not None)}")
         return "- " + "\n  ".join(lines) + "\n"

@@ -111,7 +111,7 @@ class Model(Scheduling, Explaining, Listing, Keeping):
         waiting = [session for session in self.sessions if session.waiting]
         while job := self.best([tube for session in waiting for tube in session.watched]):
             session = next(session for session in waiting if job.tube in session.watched)
-            self.take_token(job.tube)
+            self.take(job)
             reply = self.reserve_job(session, job)
             self.note_wait(session.heard)
             self.answer(session, self.frames([job]) if session.wants_frame else reply)
@@ -131,6 +131,8 @@ class Model(Scheduling, Explaining, Listing, Keeping):
             state = "deleted"
             del self.jobs[job.id]
         job.over = NEVER if state == "buried" else job.over
+        if job.state == "reserved":
+            self.free_probe(job)
         job.freed |= state == "reserved" and job.until_what == "reserve"
         self.note(job, state)
         job.state, job.until, job.holder = state, until, holder
@@ -188,7 +190,7 @@ class Model(Scheduling, Explaining, Listing, Keeping):
     def reserve(self, session: Thing, timeout: float = NEVER) -> str | None:
         session.worker = True
         if job := self.best(session.watched):
-            self.take_token(job.tube)
+            self.take(job)
             self.note_wait(self.now)
             return self.reserve_job(session, job)
         if self.soon(session):
@@ -219,6 +221,8 @@ class Model(Scheduling, Explaining, Listing, Keeping):
         return f"RESERVED {job.id} {len(job.body)}\r\n{job.body}"
 
     def delete(self, session: Thing, job: Thing) -> str:
+        if job.holder is session:
+            self.note_success(job)
         self.move(job, "deleted")
         self.tube_counts[job.tube]["cmd-delete"] += 1
         del self.jobs[job.id]
@@ -234,6 +238,7 @@ class Model(Scheduling, Explaining, Listing, Keeping):
     def bury(self, session: Thing, job: Thing, pri: int) -> str:
         job.pri, job.under_way = pri, False
         self.count_bury(job)
+        self.note_failure(job)
         self.move(job, "buried")
         return "BURIED"
 
@@ -293,4 +298,4 @@ class Model(Scheduling, Explaining, Listing, Keeping):
     def come_back(self, job: Thing) -> None:
         """Whoever held a job is gone."""
         self.tube_counts[job.tube]["jobs-lost"] += 1
-        self.fail(job, 0, keeps_delay=True)
+        self.fail(job, 0, keeps_delay=True, is_lost=True)

@@ -120,6 +120,15 @@ def concurrency(facts: Facts) -> str:
     return f"{held} held, and reserve holds no more than {facts['limit']}"
 
 
+def breaker(facts: Facts) -> str:
+    why = f"{facts['failed']} of {number_of(facts['of'], 'attempt', 'attempts')} failed"
+    closed = f"it closed the tube {facts['ago']} s ago, as {why}"
+    if "probe" in facts:
+        return f"{closed}; job {facts['probe']} is being tried"
+    when = f"in {facts['left']} s" if facts["left"] else "next"
+    return f"{closed}; one job is tried {when}"
+
+
 def reserved(facts: Facts) -> str:
     if "ids" in facts:
         return jobs(facts)
@@ -183,6 +192,7 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "paused": lambda facts: f"the tube is paused for {facts['left']} s more",
     "rate": lambda facts: f"the next token comes in {facts['left']} s",
     "concurrency": concurrency,
+    "breaker": breaker,
     "full": full,
     "order": order,
     "unwatched": lambda _: "no session watches the tube",

@@ -11,7 +11,16 @@ from cython.cimports.beanpole.engine.state.schedule import Schedule, ScheduleTab
 from cython.cimports.beanpole.engine.state.session import Session, wide_waiting
 from cython.cimports.beanpole.engine.state.tags import read_flags
 from cython.cimports.beanpole.engine.state.times import SPAN_NS, SPANS_MAX, JobTime, spans_of
-from cython.cimports.beanpole.engine.state.tube import Closed, RuleSet, Tube, Watch, can_serve, token_at_ns
+from cython.cimports.beanpole.engine.state.tube import (
+    Closed,
+    RuleSet,
+    Tube,
+    Watch,
+    awaits_probe,
+    can_serve,
+    is_broken,
+    token_at_ns,
+)
 
 from beanpole.engine import limits
 
@@ -197,7 +206,10 @@ def check_limits(engine: Engine, tube: Tube) -> None:
     source: RuleSet = None if engine.rules is None else engine.rules.match(name)
     rules: RuleSet = tube.rules
     assert rules is source, f"tube {name} does not have the rules that are set"
-    limits = tube.closed & (Closed.RATE | Closed.CONCURRENCY)
+    limits = tube.closed & (Closed.RATE | Closed.CONCURRENCY | Closed.BREAKER)
+    has_breaker = rules is not None and rules.breaker_percent != 0
+    assert has_breaker == (tube.breaker is not None), f"tube {name} has a breaker without a rule, or none with one"
+    check_breaker(engine, tube)
     assert rules is not None or not limits, f"tube {name} is closed for limits, but has none"
     if rules is None:
         return
@@ -208,6 +220,23 @@ def check_limits(engine: Engine, tube: Tube) -> None:
     else:
         has_token = rules.rate_interval_ns == 0 or token_at_ns(tube) <= engine.now_ns
         assert has_token, f"tube {name} is open, but its bucket is empty"
+
+
+def check_breaker(engine: Engine, tube: Tube) -> None:
+    """Assert that a tube that its breaker has closed waits for a probe, has one, or may hand one out."""
+    name = tube.name
+    if not is_broken(tube):
+        assert not tube.closed & Closed.BREAKER, f"tube {name} is closed by its breaker, which is not"
+        assert tube.breaker is None or tube.breaker.probe_id == 0, f"tube {name} has a probe, but is not closed"
+    elif tube.breaker.probe_id:
+        probe: Job = engine.jobs.find(tube.breaker.probe_id)
+        is_held = probe is not None and probe.tube is tube and probe.state == State.RESERVED
+        assert is_held, f"nobody holds the probe of tube {name}"
+        assert tube.closed & Closed.BREAKER, f"tube {name} may hand out a second probe"
+    elif awaits_probe(tube):
+        check_timer(engine, tube, tube.breaker.probe_at_ns)
+    else:
+        assert tube.breaker.probe_at_ns <= engine.now_ns, f"tube {name} may hand out a probe before its time"
 
 
 def check_sessions(engine: Engine) -> None:

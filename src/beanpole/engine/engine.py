@@ -28,6 +28,7 @@ from cython.cimports.beanpole.engine.policies.attempts import (
     count_begun,
     take_back,
 )
+from cython.cimports.beanpole.engine.policies.breaker import free_probe, is_excused, note_failure
 from cython.cimports.beanpole.engine.policies.expiry import follow_expiry
 from cython.cimports.beanpole.engine.policies.firing import fire_due
 from cython.cimports.beanpole.engine.policies.keeping import (
@@ -273,7 +274,7 @@ class Engine(Queue):
         if timed.end_pause(now_ns):
             self.records.pause_ended(cython.cast(Tube, timed, typecheck=True))
             changed.append(timed)
-        if timed.take_in_tokens(now_ns, self.started_at_ns):
+        if timed.open_when_due(now_ns, self.started_at_ns):
             changed.append(timed)
         while len(changed) < most:
             job = timed.due_job(now_ns)
@@ -299,7 +300,9 @@ class Engine(Queue):
         job.timeout_count += 1
         job.tube.total_timeout_count += 1
         if job.tube.rules is not None or job.tag_bytes:
-            written: int64_t = come_back(self, now_ns, job, End.TIMED_OUT, 0, False)
+            end: End = End.EXCUSED if is_excused(job, now_ns) else End.TIMED_OUT
+            note_failure(self, now_ns, job)
+            written: int64_t = come_back(self, now_ns, job, end, 0, False)
             changed += [job.tube] * (written // FAILED_BYTES_PER_JOB)
             return 0
         self.make_ready(job)
@@ -326,8 +329,9 @@ class Engine(Queue):
     def on_discard(self, job):
         return forget_key(self, job)
 
-    def on_free(self, tube):
-        return open_if_free(self, tube)
+    def on_free(self, job):
+        free_probe(self, job)
+        return open_if_free(self, job.tube)
 
     def on_open(self, tube):
         return attach(self, tube)

@@ -29,6 +29,7 @@ CHECKS: tuple[Check, ...] = (
     tube_checks.failing_jobs,
     tube_checks.near_ttr,
     tube_checks.pauses,
+    tube_checks.breakers,
     tube_checks.growing,
     tube_checks.waiting_in_vain,
     server_checks.paused_schedules,

@@ -176,6 +176,16 @@ def pauses(visit: Visit) -> Iterator[Finding]:
     yield from finding(Severity.NOTE, "tubes are paused", advice, short)
 
 
+def breakers(visit: Visit) -> Iterator[Finding]:
+    closed: Troubled = [
+        (tube.current_jobs_ready, tube.name, f"{count(tube.current_jobs_ready)} ready, tried one at a time")
+        for _, tube in visit.tubes()
+        if tube.raw.get("breaker-closed")
+    ]
+    advice = "See what fails: beanpole list TUBE has what workers said. The first job that is done opens the tube."
+    yield from finding(Severity.WARNING, "breakers have closed tubes, as too many attempts failed", advice, closed)
+
+
 def growing(visit: Visit) -> Iterator[Finding]:
     urgent: Troubled = []
     others: Troubled = []

@@ -32,6 +32,12 @@ UNITS_NS = {b"s": SECOND_NS, b"m": 60 * SECOND_NS, b"h": 3600 * SECOND_NS}
 FACTOR_1000_DEFAULT = 2_000
 BACKOFF_MAX_NS_DEFAULT = 3_600 * SECOND_NS
 
+BREAKER_ENDS_MAX = 1_000_000
+BREAKER_S_MAX = 86_400
+"""Seconds of the window and between the probes of the rule `breaker`: more than any job of a busy tube takes."""
+
+BREAKER_PROBE_NS_DEFAULT = 30 * SECOND_NS
+
 
 @dataclass(frozen=True, slots=True)
 class Rate:
@@ -67,6 +73,10 @@ class Rules:
     bytes_max: int = 0
     rate: Rate | None = None
     concurrency: int = 0
+    breaker_percent: int = 0
+    breaker_count: int = 0
+    breaker_window_ns: int = 0
+    breaker_probe_ns: int = BREAKER_PROBE_NS_DEFAULT
 
     @property
     def rate_interval_ns(self) -> int:
@@ -90,7 +100,7 @@ NUMBERS = (*(each.name for each in fields(Rules) if each.name != "rate"), "rate_
 def parse(text: bytes) -> Rules:
     """Read rules. Raise RulesError where a line is wrong."""
     values: dict[str, Any] = {}
-    seen: set[str] = set()
+    seen: dict[str, int] = {}
     if len(text) > limits.RULES_BYTES_MAX:
         raise RulesError(0, f"rules have {limits.RULES_BYTES_MAX} bytes at most")
     for number, each in enumerate(text.split(b"\n"), 1):
@@ -101,8 +111,12 @@ def parse(text: bytes) -> Rules:
             name, found = read_line(line, RULES, seen, "rule")
         except ValueError as wrong:
             raise RulesError(number, str(wrong)) from None
-        seen.add(name)
+        seen[name] = number
         values |= found
+    if "breaker" in seen and not {"attempts", "backoff"} & seen.keys():
+        raise RulesError(
+            seen["breaker"], "breaker: attempts or backoff is wanted besides, or each probe is the same job"
+        )
     return Rules(**values)
 
 
@@ -280,6 +294,47 @@ def write_rate(rules: Rules) -> bytes:
     return b"" if rate is None else b"%d/%b burst %d" % (rate.count, rate.unit, rate.burst)
 
 
+def whole_seconds(word: bytes) -> int:
+    """Read seconds of the rule `breaker`, as nanoseconds."""
+    try:
+        return number(word.removesuffix(b"s"), BREAKER_S_MAX) * SECOND_NS
+    except ValueError:
+        raise ValueError(f"behind in and probe whole seconds from 1s to {BREAKER_S_MAX}s are wanted") from None
+
+
+def ends(word: bytes) -> int:
+    """Read of how many attempts the rule `breaker` takes a share."""
+    try:
+        return number(word, BREAKER_ENDS_MAX)
+    except ValueError:
+        raise ValueError(f"behind of a whole number from 1 to {BREAKER_ENDS_MAX} is wanted") from None
+
+
+def read_breaker(words: list[bytes]) -> dict[str, Any]:
+    """Read `breaker: P% of N in Ws [probe Ps]`."""
+    first, *rest = words
+    if not re.fullmatch(rb"\d{1,3}%", first) or not 1 <= int(first[:-1]) <= 100:
+        raise ValueError("a share from 1% to 100% is wanted first")
+    found = options(rest, **{"of": ends, "in": whole_seconds, "probe": whole_seconds})
+    if not {"of", "in"} <= found.keys():
+        raise ValueError("of and in are wanted, as in 50% of 20 in 60s")
+    return {
+        "breaker_percent": int(first[:-1]),
+        "breaker_count": found["of"],
+        "breaker_window_ns": found["in"],
+        "breaker_probe_ns": found.get("probe", BREAKER_PROBE_NS_DEFAULT),
+    }
+
+
+def write_breaker(rules: Rules) -> bytes:
+    """Write what `read_breaker` reads, without what is so by default."""
+    if not rules.breaker_percent:
+        return b""
+    window_s, probe_ns = rules.breaker_window_ns // SECOND_NS, rules.breaker_probe_ns
+    probe = b"" if probe_ns == BREAKER_PROBE_NS_DEFAULT else b" probe %ds" % (probe_ns // SECOND_NS)
+    return b"%d%% of %d in %ds%b" % (rules.breaker_percent, rules.breaker_count, window_s, probe)
+
+
 def count(
     field: str, most: int = NUMBER_MAX
 ) -> tuple[Callable[[list[bytes]], dict[str, Any]], Callable[[Rules], bytes]]:
@@ -341,5 +396,11 @@ RULES = {
         "so many jobs are handed out in a second (/m: a minute, /h: an hour)",
     ),
     "concurrency": Row(*count("concurrency"), "N", "so many jobs are held at a time"),
+    "breaker": Row(
+        read_breaker,
+        write_breaker,
+        "P% of N in Ws [probe Ps]",
+        "while so many of the last attempts fail, one job is tried at a time, every P seconds",
+    ),
 }
 """Every rule in the order in which they are written; the engine keeps them all."""

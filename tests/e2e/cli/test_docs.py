@@ -23,14 +23,17 @@ SECTIONS = {
     title: text for title, text in re.findall(r"^## (.*)\n((?:(?!## ).*\n)*)", PAGE, re.MULTILINE) if "```" in text
 }
 EXAMPLE = re.compile(r"^```(sh|python)\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
-GAP = re.compile(r"(?<=\S) +")
+GAP = re.compile(r"(?<=\S)(?: +|\n {4}(?=[a-z]))")
+"""Between columns, and where a line of a list goes on in the next one."""
+
 STYLE = re.compile(r"\r\x1b\[\?25l.*\x1b\[\?25h\n|\x1b\[[0-9;]*m")
 """A progress bar, and colours."""
 
 VARYING = re.compile(
     r"(?<= 65536 )[0-9.]+ [0-9]+(?= )|(?<= 1 )[0-9.]+(?= 0 60 )|\b[0-9.]+(?= s more)|(?<= age )[0-9]+(?= s,)|─+"
+    r"|(?<=closed the tube )[0-9.]+|(?<=is tried in )[0-9.]+"
 )
-"""How old a job is, what is left of a minute, and a rule below columns, which are as wide as these."""
+"""How old a job or a closed breaker is, what is left of a time, and a rule below columns, as wide as these."""
 
 
 @pytest.mark.parametrize("title", ["", *SECTIONS])

@@ -63,6 +63,21 @@ WHO = {"session": 2, "peer": "unix", "name": "w 1"}
         ("delayed", {"left": 3, "attempt": 2}, "it is ready in 3 s, after attempt 2"),
         ("delayed", {"count": 2, "first": 7, "left": 3}, "2 jobs, the first of them, 7, is ready in 3 s"),
         ("rate", {"left": 0.5}, "the next token comes in 0.5 s"),
+        (
+            "breaker",
+            {"failed": 1, "of": 1, "ago": 9, "left": 2.5},
+            "it closed the tube 9 s ago, as 1 of 1 attempt failed; one job is tried in 2.5 s",
+        ),
+        (
+            "breaker",
+            {"failed": 1, "of": 2, "ago": 9, "left": 0},
+            "it closed the tube 9 s ago, as 1 of 2 attempts failed; one job is tried next",
+        ),
+        (
+            "breaker",
+            {"failed": 1, "of": 2, "ago": 9, "probe": 7},
+            "it closed the tube 9 s ago, as 1 of 2 attempts failed; job 7 is being tried",
+        ),
         ("concurrency", {"held": 1, "limit": 1}, "1 job of the tube is held, and reserve holds no more than 1"),
         ("full", {"rule": "jobs-max", "limit": 2, "count": 3}, "jobs-max is 2, and 3 are ready or delayed"),
         ("full", {"rule": "bytes-max", "limit": 2, "count": 3}, "bytes-max is 2, and the bodies have 3 bytes"),

@@ -155,6 +155,11 @@ def test_pauses(pause: int, left: int, ready: int, severity: Severity) -> None:
     assert told(tube_checks.pauses, made) == [(severity, ("a",))]
 
 
+def test_breakers() -> None:
+    made = seen(row("a", **{"breaker-closed": 1}), row("b", **{"breaker-closed": 0}))
+    assert told(tube_checks.breakers, made) == [(Severity.WARNING, ("a",))]
+
+
 def test_growing() -> None:
     before = (row("urgent", current_jobs_ready=5, current_jobs_urgent=1), row("a", current_jobs_ready=5), row("b"))
     rows = [

@@ -42,6 +42,24 @@ SECOND_NS = 1_000_000_000
         ("rate: 5/h burst 3", Rules(rate=Rate(5, b"h", 3)), None),
         ("rate: 1000000/s burst 1000000", Rules(rate=Rate(1_000_000, b"s", 1_000_000)), None),
         ("concurrency: 4294967295", Rules(concurrency=2**32 - 1), None),
+        *[
+            (
+                f"attempts: 5\nbreaker: {given}",
+                Rules(
+                    attempts=5,
+                    breaker_percent=50,
+                    breaker_count=20,
+                    breaker_window_ns=60 * SECOND_NS,
+                    breaker_probe_ns=probe_s * SECOND_NS,
+                ),
+                f"attempts: 5\nbreaker: {written}",
+            )
+            for given, written, probe_s in [
+                ("50% of 20 in 60s", "50% of 20 in 60s", 30),
+                ("50%  in 60 of 20 probe 30", "50% of 20 in 60s", 30),
+                ("050% probe 86400s of 20 in 60s", "50% of 20 in 60s probe 86400s", 86_400),
+            ]
+        ],
     ],
 )
 def test_rule(line: str, rules: Rules, written: str | None) -> None:
@@ -65,6 +83,11 @@ def test_rule(line: str, rules: Rules, written: str | None) -> None:
         *("rate: 0/s", "rate: 10", "rate: 10/d", "rate: 10 /s", "rate: 1000001/s", "rate: 5/s burst 0"),
         *("rate: 5/s burst 1000001", "rate: 5/s burst", "rate: 1.5/s", "rate: 5/s 3"),
         *("concurrency: 0", "nothing: 1"),
+        *("breaker: 0% of 2 in 9s", "breaker: 101% of 2 in 9s", "breaker: 50 of 2 in 9s", "breaker: % of 2 in 9s"),
+        *("breaker: 50%", "breaker: 50% of 2", "breaker: 50% in 9s", "breaker: 50% of 2 in 9s probe"),
+        *("breaker: 50% of 0 in 9s", "breaker: 50% of 1000001 in 9s", "breaker: 50% of 2 in 0s"),
+        *("breaker: 50% of 2 in 86401s", "breaker: 50% of 2 in 1.5s", "breaker: 50% of 2 in 9m"),
+        *("breaker: 50% of 2 in 9s probe 0s", "breaker: 50% of 2 in 9s in 9s"),
     ],
 )
 def test_wrong_line(line: str) -> None:
@@ -77,6 +100,12 @@ def test_wrong_line(line: str) -> None:
 def test_rule_that_is_there_twice() -> None:
     with pytest.raises(RulesError, match="line 2: attempts is there twice"):
         parse(b"attempts: 1\nattempts: 1\n")
+
+
+def test_a_breaker_alone_says_what_it_needs() -> None:
+    with pytest.raises(RulesError, match="line 2: breaker: attempts or backoff is wanted besides"):
+        parse(b"concurrency: 1\nbreaker: 50% of 2 in 9s\njobs-max: 5\n")
+    assert parse(b"breaker: 50% of 2 in 9s\nbackoff: 1\n").breaker_percent == 50
 
 
 def test_too_many_bytes() -> None:
@@ -109,6 +138,10 @@ rules = st.builds(
     bytes_max=st.integers(0, 2**62),
     rate=st.builds(Rate, st.integers(1, 1_000_000), st.sampled_from([b"s", b"m", b"h"]), st.integers(1, 1_000_000)),
     concurrency=st.integers(0, 2**32 - 1),
+    breaker_percent=st.integers(1, 100),
+    breaker_count=st.integers(1, 1_000_000),
+    breaker_window_ns=st.integers(1, 86_400).map(lambda s: s * SECOND_NS),
+    breaker_probe_ns=st.integers(1, 86_400).map(lambda s: s * SECOND_NS),
 )
 
 

@@ -168,6 +168,8 @@ TUBE_FAMILIES = (
     tube("beanpole_puts_refused", C, "Puts that a tube's limits refused.", "puts-refused"),
     tube("beanpole_puts_merged", C, "Puts of a job that the tube had already, by its key or its body.", "puts-merged"),
     tube("beanpole_tube_paused", G, "1: the tube is paused.", "pause", flag=True),
+    tube("beanpole_tube_breaker_closed", G, "1: the breaker has closed the tube, as too many attempts failed.",
+        "breaker-closed", flag=True),
     tube("beanpole_tube_waiting", G, "Connections that wait for a job of a tube.", "current-waiting"),
     tube("beanpole_tube_watching", G, "Connections that watch a tube.", "current-watching"),
 )

@@ -130,6 +130,7 @@ ONLY: dict[str, tuple[str, Callable[[Row], bool]]] = {
     "busy": ("with reserved jobs", lambda row: bool(row.tube.current_jobs_reserved)),
     "buried": ("with buried jobs", lambda row: bool(row.tube.current_jobs_buried)),
     "paused": ("paused", lambda row: bool(row.tube.pause)),
+    "broken": ("closed by their breaker", lambda row: bool(row.tube.raw.get("breaker-closed"))),
     "alone": (
         "ready, nobody watches",
         lambda row: bool(row.tube.current_jobs_ready) and not row.tube.current_watching and not row.is_for_dead,
@@ -282,7 +283,7 @@ BODY_BYTES = 200  # of each of their bodies
 
 SESSIONS_SHOWN = 10
 
-CLOSED = {"paused", "rate", "concurrency"}
+CLOSED = {"paused", "rate", "concurrency", "breaker"}
 """The words of the reasons for which a tube hands out no jobs, though it has some and workers wait."""
 
 ALARMS = {"unwatched", "elsewhere"}

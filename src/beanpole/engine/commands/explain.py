@@ -11,6 +11,7 @@ import cython
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
 from cython.cimports.beanpole.engine.policies.expiry import dies_of_age, expiry_of
 from cython.cimports.beanpole.engine.policies.uniqueness import may_return, rival
+from cython.cimports.beanpole.engine.state.breaker import Breaker
 from cython.cimports.beanpole.engine.state.heap import COUNTED_MAX
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of
 from cython.cimports.beanpole.engine.state.queue import Queue
@@ -24,7 +25,7 @@ from cython.cimports.beanpole.engine.state.tags import (
     read_death,
     read_scheduled,
 )
-from cython.cimports.beanpole.engine.state.tube import Closed, RuleSet, Tube, Watch, token_at_ns
+from cython.cimports.beanpole.engine.state.tube import Closed, RuleSet, Tube, Watch, is_broken, token_at_ns
 from cython.cimports.beanpole.engine.state.walk import Walk
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.libc.stdint import int64_t
@@ -163,6 +164,11 @@ def closed_reasons(now_ns: int64_t, tube: Tube) -> list[str]:
         reasons.append(reason("rate", left=seconds(token_at_ns(tube) - now_ns)))
     if tube.closed & Closed.CONCURRENCY:
         reasons.append(reason("concurrency", held=tube.reserved_count, limit=rules.concurrency))
+    if is_broken(tube):
+        breaker: Breaker = tube.breaker
+        ends, failures = breaker.ends + breaker.earlier_ends, breaker.failures + breaker.earlier_failures
+        left = {"left": seconds(breaker.probe_at_ns - now_ns)} if breaker.probe_id == 0 else {"probe": breaker.probe_id}
+        reasons.append(reason("breaker", failed=failures, of=ends, ago=seconds(now_ns - breaker.closed_at_ns), **left))
     return reasons
 
 

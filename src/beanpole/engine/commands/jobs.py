@@ -17,9 +17,11 @@ from cython.cimports.beanpole.engine.policies.attempts import (
     end_attempt,
     ends,
     forget_attempts,
+    is_at_end,
     is_last_attempt,
     waits_to_count,
 )
+from cython.cimports.beanpole.engine.policies.breaker import is_excused, note_failure, note_success
 from cython.cimports.beanpole.engine.policies.expiry import count_expiry
 from cython.cimports.beanpole.engine.policies.uniqueness import key_holder, may_return
 from cython.cimports.beanpole.engine.state.heap import Heap
@@ -59,7 +61,10 @@ def give_back(queue, now_ns, session, job, end, pri, delay_ns):
     """Let a job come back from its holder, with its own pri if that is below 0."""
     if job is None or job.holder is not session:
         return queue.not_found(session)
-    if not (job.flags and ends(queue, now_ns, job)):
+    fails: cython.bint = end == End.RELEASED
+    if fails and is_excused(job, now_ns):
+        end = End.SNOOZED
+    if not (job.flags and is_at_end(job, now_ns)):
         room: cython.int = queue.records.room_for_change(job.tag_bytes)
         if room == Room.OK and end == End.RELEASED and waits_to_count(queue, job):
             room = Room.WAIT
@@ -69,8 +74,10 @@ def give_back(queue, now_ns, session, job, end, pri, delay_ns):
             job.pri = pri
         job.release_count += 1
         job.tube.total_release_count += 1
-        written: int64_t = come_back(queue, now_ns, job, end, delay_ns, False)
-        session.moved_count += written // FAILED_BYTES_PER_JOB
+    if fails:
+        note_failure(queue, now_ns, job)
+    written: int64_t = come_back(queue, now_ns, job, end, delay_ns, False)
+    session.moved_count += written // FAILED_BYTES_PER_JOB
     session.out.word(Word.RELEASED)
     return offer(queue, now_ns, job.tube)
 
@@ -83,6 +90,7 @@ def bury(queue, now_ns, session, command):
     room: cython.int = queue.records.room_for_change(job.tag_bytes)
     if room != Room.OK:
         return queue.no_room(session, room)
+    note_failure(queue, now_ns, job)
     queue.leave(job)
     job.pri = command.pri
     job.bury_count += 1
@@ -122,19 +130,23 @@ def fail_job(queue, now_ns, session, command):
         return session.out.word(Word.BAD_FORMAT)
     if job is None or job.holder is not session:
         return queue.not_found(session)
-    if job.flags and not dead_now and ends(queue, now_ns, job):
+    if job.flags and not dead_now and is_at_end(job, now_ns):
+        note_failure(queue, now_ns, job)
+        ends(queue, now_ns, job)
         session.out.word(Word.RELEASED)
         return offer(queue, now_ns, job.tube)
-    dead: cython.bint = dead_now or is_last_attempt(job)
+    excused: cython.bint = is_excused(job, now_ns)
+    dead: cython.bint = dead_now or (not excused and is_last_attempt(job))
     longer: int64_t = tags_after(job, Tag.FAILURE_TEXT, command.body_bytes) - job.tag_bytes
     whole: cython.bint = longer != 0 or dead
     room: cython.int = (
         queue.records.room_for_put(dead_bytes(job) + longer) if whole else queue.records.room_for_change(job.tag_bytes)
     )
-    if room == Room.OK and not whole and waits_to_count(queue, job):
+    if room == Room.OK and not whole and not excused and waits_to_count(queue, job):
         room = Room.WAIT
     if room != Room.OK:
         return queue.no_room(session, room)
+    note_failure(queue, now_ns, job)
     if whole:
         queue.records.job_dropped(job)
     queue.failures.remove(job)
@@ -147,7 +159,7 @@ def fail_job(queue, now_ns, session, command):
     if dead:
         die(queue, now_ns, job, Why.FAILED if dead_now else Why.ATTEMPTS, whole)
     else:
-        come_back(queue, now_ns, job, End.RELEASED, command.args.delay_ns, whole)
+        come_back(queue, now_ns, job, End.SNOOZED if excused else End.RELEASED, command.args.delay_ns, whole)
     session.out.word(Word.BURIED if dead else Word.RELEASED)
     return offer(queue, now_ns, job.tube)
 
@@ -266,6 +278,8 @@ def delete_job(queue, session, id):
     if job is None or (job.state == State.RESERVED and job.holder is not session):
         return False
     job.tube.delete_count += 1
+    if job.tube.breaker is not None and job.state == State.RESERVED:
+        note_success(queue, job)
     queue.discard(job)
     return True
 

@@ -10,6 +10,7 @@ import heapq
 import cython
 from cython.cimports.beanpole.engine.commands.list_jobs import add_frame
 from cython.cimports.beanpole.engine.policies.attempts import begin_attempt, ends
+from cython.cimports.beanpole.engine.policies.breaker import begin_probe
 from cython.cimports.beanpole.engine.policies.expiry import dies_of_age, expiry_of
 from cython.cimports.beanpole.engine.policies.throttle import and_opened, close_if_taken, take_token
 from cython.cimports.beanpole.engine.policies.uniqueness import end_key
@@ -60,6 +61,8 @@ def take(queue, now_ns, session, job):
     """Reserve the job that is next in its tube for a session."""
     if job.tube.rules is not None:
         take_token(queue, now_ns, job.tube)
+        if job.tube.breaker is not None:
+            begin_probe(job)
     return hold(queue, now_ns, session, job)
 
 

@@ -15,7 +15,7 @@ from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.schedule import ScheduleTable
 from cython.cimports.beanpole.engine.state.session import Session, waiting_in
 from cython.cimports.beanpole.engine.state.times import oldest_s
-from cython.cimports.beanpole.engine.state.tube import Tube, Watch
+from cython.cimports.beanpole.engine.state.tube import Tube, Watch, is_broken
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t
@@ -140,6 +140,7 @@ def sum_pairs(tube: Tube, now_ns: int64_t, started_at_ns: int64_t) -> list[tuple
         ("jobs-timed-out", tube.total_timeout_count),
         ("jobs-lost", tube.total_lost_count),
         ("oldest-ready", oldest_s(cython.address(tube.ages), tube.ready.count, now_ns, started_at_ns)),
+        ("breaker-closed", cython.cast(cython.int, is_broken(tube))),
     ]
 
 

@@ -30,8 +30,10 @@ cdef enum End:
     SNOOZED                              # the same, and nothing is wrong with the job
     TIMED_OUT                            # its time to run is over
     LOST                                 # its holder is gone
+    EXCUSED                              # one of these two, while the tube's breaker is closed: it was no attempt
 
 cdef int64_t come_back(Queue queue, int64_t now_ns, Job job, End end, int64_t asked_ns, bint whole) except -1
+cdef bint is_at_end(Job job, int64_t now_ns) noexcept
 cdef int64_t ends(Queue queue, int64_t now_ns, Job job) except -1
 cdef bint waits_to_count(Queue queue, Job job) except -1
 cdef int64_t come_due(Queue queue, int64_t now_ns, Job job) except -1

@@ -218,7 +218,8 @@ def come_back(queue, now_ns, job, end, asked_ns, whole):
         return over
     attempt: uint32_t = attempt_of(job, cython.address(under_way))
     is_counted: cython.bint = counts(rules) or under_way
-    if end == End.SNOOZED:
+    fails: cython.bint = end != End.SNOOZED and end != End.EXCUSED
+    if not fails:
         attempt -= under_way
     else:
         if is_last_attempt(job):
@@ -226,14 +227,14 @@ def come_back(queue, now_ns, job, end, asked_ns, whole):
         attempt = failed_attempt(job)
         if asked_ns == 0 and rules is not None and rules.backoff_ns:
             asked_ns = backoff_ns(rules, attempt, job.id)
-    if is_counted and not whole and not has_count(job) and end != End.SNOOZED:
+    if is_counted and not whole and not has_count(job) and fails:
         room: cython.int = queue.records.room_for_move(whole_bytes(job))
         if room == Room.WAIT:
             return settle_later(queue, now_ns, job, True)
         if room == Room.OK:
             queue.records.job_dropped(job)
             whole = True
-    if is_counted and (whole or has_count(job)):
+    if is_counted and ((whole and fails) or has_count(job)):
         put_attempt(job, attempt, False)
     queue.leave(job)
     if asked_ns or end <= End.SNOOZED:
@@ -246,6 +247,13 @@ def come_back(queue, now_ns, job, end, asked_ns, whole):
     if end <= End.SNOOZED or ((end == End.TIMED_OUT or is_counted) and queue.records.room_for_timeout(job.tag_bytes)):
         queue.records.job_changed(job)
     return CHANGE_BYTES
+
+
+def is_at_end(job, now_ns):
+    """Whether a job that comes back from its holder now is taken away, as :func:`ends` does it."""
+    if job.flags & Flag.SUPERSEDED:
+        return True
+    return job.flags & Flag.EXPIRES != 0 and 0 < expiry_of(job) <= now_ns
 
 
 def ends(queue, now_ns, job):

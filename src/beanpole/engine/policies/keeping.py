@@ -11,6 +11,7 @@ each start (``Queue.takes_clients``, ``engine/restore.py``).
 
 import cython
 from cython.cimports.beanpole.engine.policies.attempts import End, come_back
+from cython.cimports.beanpole.engine.policies.breaker import is_excused
 from cython.cimports.beanpole.engine.state.job import Job
 from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.session import Keep, Session
@@ -165,7 +166,7 @@ def give_up(queue, now_ns, job):
     if job.tube.rules is None and job.tag_bytes == 0:
         queue.make_ready(job)
     else:
-        written = come_back(queue, now_ns, job, End.LOST, 0, False)
+        written = come_back(queue, now_ns, job, End.EXCUSED if is_excused(job, now_ns) else End.LOST, 0, False)
     if kept and queue.records.index == index:
         queue.records.job_kept(job, False)  # else the next start would keep it for nobody
     return written

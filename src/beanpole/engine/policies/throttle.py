@@ -13,12 +13,12 @@ holds and as many as come in it. The bucket of a tube that is forgotten before i
 from itertools import islice
 
 import cython
-from cython.cimports.beanpole.engine.state.queue import Queue
+from cython.cimports.beanpole.engine.state.breaker import Breaker
 from cython.cimports.beanpole.engine.state.times import Count
-from cython.cimports.beanpole.engine.state.tube import Closed, RuleSet, RuleTable, Tube, token_at_ns
+from cython.cimports.beanpole.engine.state.tube import Closed, RuleSet, RuleTable, is_broken, token_at_ns
 from cython.cimports.libc.stdint import int64_t, uint8_t
 
-LIMITS = cython.declare(uint8_t, Closed.RATE | Closed.CONCURRENCY)
+LIMITS = cython.declare(uint8_t, Closed.RATE | Closed.CONCURRENCY | Closed.BREAKER)
 
 BUCKETS_LOOKED_AT = 2  # kept buckets that are looked at, whether they are full by now, whenever one more is kept
 
@@ -123,8 +123,7 @@ def open_if_free(queue, tube):
 # --- both -------------------------------------------------------------------------------------------------------------
 
 
-@cython.cfunc
-def note_opened(queue: Queue, tube: Tube) -> cython.int:
+def note_opened(queue, tube):
     """Note a tube that may give jobs again."""
     if queue.opened is None:
         queue.opened = []
@@ -153,9 +152,23 @@ def close_or_open(queue, tube):
         if rules.rate_interval_ns and token_at_ns(tube) > queue.now_ns:
             closed |= Closed.RATE
             queue.arm(tube, token_at_ns(tube))
+        if is_broken(tube):
+            closed |= tube.closed & Closed.BREAKER
     opened: cython.bint = tube.closed != 0 and closed == 0
     tube.closed = closed
     return note_opened(queue, tube) if opened else 0
+
+
+def has_same_breaker(rules, before):
+    """Whether rules that follow others have the same `breaker`, or neither has one."""
+    if rules is None or before is None:
+        return (rules is None or rules.breaker_percent == 0) and (before is None or before.breaker_percent == 0)
+    return (
+        rules.breaker_percent == before.breaker_percent
+        and rules.breaker_count == before.breaker_count
+        and rules.breaker_window_ns == before.breaker_window_ns
+        and rules.breaker_probe_ns == before.breaker_probe_ns
+    )
 
 
 # --- the rules of a tube ----------------------------------------------------------------------------------------------
@@ -170,6 +183,8 @@ def attach(queue, tube):
     tube.rules = rules
     if rules is not None and rules.rate_interval_ns:
         begin_bucket(queue, tube, rules, before)
+    if not has_same_breaker(rules, before):
+        tube.breaker = Breaker() if rules is not None and rules.breaker_percent else None
     return close_or_open(queue, tube)
 
 

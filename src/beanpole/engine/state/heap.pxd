@@ -15,7 +15,7 @@ cdef class Timed(Item):
     cdef readonly bint waiting           # a session whose reserve is unanswered
     cdef Item due_job(self, int64_t now_ns)
     cdef bint end_pause(self, int64_t now_ns) noexcept
-    cdef bint take_in_tokens(self, int64_t now_ns, int64_t started_at_ns) noexcept
+    cdef bint open_when_due(self, int64_t now_ns, int64_t started_at_ns) noexcept
     cdef int64_t next_due_ns(self) noexcept
 
 cdef struct Entry:

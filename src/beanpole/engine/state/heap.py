@@ -35,8 +35,8 @@ class Timed(Item):
         """End a pause that is over, and return whether there was one."""
         return False
 
-    def take_in_tokens(self, now_ns, started_at_ns):
-        """Open a tube for which a token has come, and return whether there was one."""
+    def open_when_due(self, now_ns, started_at_ns):
+        """Open a tube that was closed until now, and return whether it was."""
         return False
 
     def next_due_ns(self):

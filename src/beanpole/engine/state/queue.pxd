@@ -113,7 +113,7 @@ cdef class Queue:
     # What the policies have to do with it: an engine says so.
     cdef int on_enter(self, Job job) except -1      # a job that has flags is about to stand in the heap of its state
     cdef int on_discard(self, Job job) except -1    # a job that has flags is deleted
-    cdef int on_free(self, Tube tube) except -1     # nobody holds a job any more of a tube that is closed
+    cdef int on_free(self, Job job) except -1       # nobody holds a job any more, of a tube that is closed
     cdef int on_open(self, Tube tube) except -1     # a tube was made, and there are rules
     cdef int on_drop(self, Tube tube) except -1     # a tube that has rules is forgotten
 

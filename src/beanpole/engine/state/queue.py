@@ -101,7 +101,7 @@ class Queue:
             job.tube.reserved_count -= 1
             job.holder = None
             if job.tube.closed:
-                self.on_free(job.tube)
+                self.on_free(job)
         elif job.state == State.READY:
             if not is_newest(cython.address(job.tube.ages), job.since_ns):
                 remove_age(cython.address(job.tube.ages), job.since_ns)
@@ -381,7 +381,7 @@ class Queue:
     def on_discard(self, job):
         return 0
 
-    def on_free(self, tube):
+    def on_free(self, job):
         return 0
 
     def on_open(self, tube):

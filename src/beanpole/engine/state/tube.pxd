@@ -2,6 +2,7 @@
 cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uint8_t
 
+from beanpole.engine.state.breaker cimport Breaker
 from beanpole.engine.state.heap cimport Heap, Item, Timed
 from beanpole.engine.state.times cimport Ages, TubeTimes
 
@@ -30,6 +31,10 @@ cdef class RuleSet:
     cdef public int64_t rate_interval_ns   # from one token to the next
     cdef public int64_t rate_burst     # tokens that there can be at once
     cdef public uint32_t concurrency   # held jobs beyond which reserve takes none
+    cdef public uint32_t breaker_percent   # the share of attempts whose failure closes the tube
+    cdef public uint32_t breaker_count     # attempts that there must have been
+    cdef public int64_t breaker_window_ns  # within which they have ended
+    cdef public int64_t breaker_probe_ns   # from one probe to the next
 
 @cython.final
 cdef class RuleTable:
@@ -47,6 +52,7 @@ cpdef enum Closed:
     PAUSED = 1                           # by pause-tube; set while `paused_until_ns` is
     RATE = 2                             # by its rule `rate`
     CONCURRENCY = 4                      # by its rule `concurrency`
+    BREAKER = 8                          # by its rule `breaker`; not while it may hand out a probe
 
 @cython.final
 cdef class Watch(Item):
@@ -63,6 +69,7 @@ cdef class Tube(Timed):
     cdef readonly bytes tags             # tagged fields, as they stand in the log; None: none
     cdef readonly RuleSet rules          # `RuleSet | None`: its rules
     cdef int64_t full_at_ns              # when the bucket of its rule `rate` is full if nobody takes a token, engine clock
+    cdef readonly Breaker breaker        # `Breaker | None`: what its rule `breaker` has counted; None: no such rule
     cdef readonly TubeTimes times        # `TubeTimes | None`: how long its jobs took; None: nothing is timed yet
     cdef Heap ready                      # jobs by (pri, id)
     cdef Heap delayed                    # jobs by (deadline, id)
@@ -72,10 +79,10 @@ cdef class Tube(Timed):
     cdef dict wide                       # the watches of wide sessions, as keys; None: no such session watches it
     cdef readonly Py_ssize_t reserved_count   # jobs that sessions hold
     cdef readonly int64_t body_bytes          # bytes of the bodies of all its jobs
-    cdef readonly Py_ssize_t urgent_count     # ready jobs of a pri below URGENT_PRI_BELOW
     cdef readonly uint32_t using_count        # sessions that use it
     cdef readonly uint32_t watching_count     # sessions that watch it
-    cdef readonly Py_ssize_t waiting_count    # sessions in its waiting line, where wide ones don't stand
+    cdef readonly uint32_t   waiting_count    # sessions in its waiting line, where wide ones don't stand
+    cdef readonly uint32_t   urgent_count     # ready jobs of a pri below URGENT_PRI_BELOW
     cdef readonly uint64_t total_jobs_count   # jobs ever put into it
     cdef readonly uint64_t delete_count       # jobs ever deleted from it
     cdef readonly uint64_t pause_count        # successful pause-tube commands
@@ -98,6 +105,14 @@ cdef class Tube(Timed):
 cdef inline int64_t token_at_ns(Tube tube) noexcept:
     # When the next token can be taken from a tube with the rule `rate`: its bucket lacks all but one.
     return tube.full_at_ns - (tube.rules.rate_burst - 1) * tube.rules.rate_interval_ns
+
+cdef inline bint is_broken(Tube tube) noexcept:
+    # Whether its breaker has closed a tube, also while it may hand out a probe.
+    return tube.breaker is not None and tube.breaker.probe_at_ns != 0
+
+cdef inline bint awaits_probe(Tube tube) noexcept:
+    # Whether a tube with a breaker waits for the time of a probe.
+    return tube.closed & Closed.BREAKER and tube.breaker.probe_id == 0
 
 cdef inline bint can_serve(Tube tube) noexcept:
     # Whether a job may be reserved from a tube.

@@ -140,16 +140,18 @@ class Tube(Timed):
         self.pause(0, 0)
         return True
 
-    def take_in_tokens(self, now_ns, started_at_ns):
-        """Open the tube if it is closed for a token that has come by now; after a start the bucket is empty."""
-        if not self.closed & Closed.RATE:
-            return False
-        fill_ns: int64_t = self.rules.rate_burst * self.rules.rate_interval_ns
-        self.full_at_ns = max(self.full_at_ns, started_at_ns + fill_ns)
-        if token_at_ns(self) > now_ns:
-            return False
-        self.closed &= ~cython.cast(uint8_t, Closed.RATE)
-        return self.closed == 0
+    def open_when_due(self, now_ns, started_at_ns):
+        """Open the tube if it waits for a token, or a probe, whose time has come; after a start a bucket is empty."""
+        opened: uint8_t = 0
+        if self.closed & Closed.RATE:
+            fill_ns: int64_t = self.rules.rate_burst * self.rules.rate_interval_ns
+            self.full_at_ns = max(self.full_at_ns, started_at_ns + fill_ns)
+            if token_at_ns(self) <= now_ns:
+                opened = Closed.RATE
+        if awaits_probe(self) and self.breaker.probe_at_ns <= now_ns:
+            opened |= Closed.BREAKER
+        self.closed &= ~opened
+        return opened != 0 and self.closed == 0
 
     def next_due_ns(self):
         due_ns: int64_t = self.delayed.entries[0].key if self.delayed.count else -1
@@ -157,6 +159,8 @@ class Tube(Timed):
             due_ns = self.paused_until_ns
         if self.closed & Closed.RATE and (due_ns < 0 or token_at_ns(self) < due_ns):
             due_ns = token_at_ns(self)
+        if awaits_probe(self) and (due_ns < 0 or self.breaker.probe_at_ns < due_ns):
+            due_ns = self.breaker.probe_at_ns
         return due_ns
 
     def join_waiting(self, watch):
