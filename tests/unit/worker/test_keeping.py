@@ -102,3 +102,25 @@ def test_what_is_no_time_to_keep(wrong: int) -> None:
     worker.handler("t")(print)
     with pytest.raises(ArgumentError, match="keep"):
         asyncio.run(worker.serve())
+
+
+@pytest.mark.parametrize(("away", "calls"), [(0, [2]), (10, [2, 2])])
+def test_a_batch_is_kept_or_lost_as_one_job_is(shop: Shop, away: int, calls: list[int]) -> None:
+    found: list[int] = []
+    go_on = threading.Event()
+    worker = shop.worker(1)
+
+    @worker.handler(shop.tube, batch=2, max_attempts=None)
+    def handle(tasks: list[Task[str]]) -> None:
+        found.append(len(tasks))
+        go_on.wait(20)
+
+    shop.client.put_many(["x", "y"])
+    with shop.open(worker):
+        wait_until(lambda: found == [2], "it has both")
+        shop.server.drop_connections(away=away)
+        if not away:
+            resumed(shop)
+        go_on.set()
+        wait_until(lambda: worker.counters.done == 2, "both are done")
+    assert (found, worker.counters.lost) == (calls, 2 * (away > 0))
