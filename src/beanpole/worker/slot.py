@@ -141,12 +141,7 @@ class Slot:
         Of a handler that has batches it is as many jobs as one may have, as far as they are there.
         """
         client = await self._connected()
-        handler = self._handlers[0]
-        most = handler.batch or 1
-        jobs = await self._reserve(client, most, self._context.reserve_s)
-        if jobs and len(jobs) < most and handler.linger_s:
-            await self._pause(handler.linger_s)
-            jobs += await self._reserve(client, most - len(jobs), 0)
+        jobs = await self._take(client, self._handlers[0])
         self._context.counters.reserved += len(jobs)
         try:
             await self._work_on(client, jobs)
@@ -177,6 +172,18 @@ class Slot:
                 tasks.append(task)
         if tasks:
             await self._run(client, tasks, handler)
+
+    async def _take(self, client: WorkerClient, handler: Handler) -> list[Job[Any] | BodyError]:
+        """Reserves a job, or a batch for a handler that has them; it may wait for the rest of it."""
+        most = handler.batch or 1
+        jobs = await self._reserve(client, most, self._context.reserve_s)
+        if jobs and handler.linger_s:
+            if len(jobs) < most:  # who waits is given the first that comes: perhaps there are more already
+                jobs += await self._reserve(client, most - len(jobs), 0)
+            if len(jobs) < most:
+                await self._pause(handler.linger_s)
+                jobs += await self._reserve(client, most - len(jobs), 0)
+        return jobs
 
     async def _reserve(self, client: WorkerClient, count: int, timeout_s: int | None) -> list[Job[Any] | BodyError]:
         if self._context.stopping.is_set():
