@@ -74,7 +74,7 @@ FIELDS = {
     Kind.NEXT: Fields(Struct("<Q"), ("segment_number",)),
     Kind.RESERVED: Fields(Struct("<QqI"), ("job", "until_ns", "reserve_count")),
     Kind.ATTEMPT: Fields(Struct("<QII"), ("job", "attempt", "reserve_count")),
-    Kind.KEPT: Fields(Struct("<QIH"), ("job", "reserve_count", "seconds"), "token_hash", restore="wait_for"),
+    Kind.KEPT: Fields(Struct("<QIH"), ("job", "reserve_count", "seconds"), "token_hash"),
 }
 """Of each kind but those of whole jobs. The frequent ones are read and written by code of their own besides."""
 

@@ -173,6 +173,9 @@ def parse(at, version, record):
         elif kind == Kind.ATTEMPT:
             record.attempt = get_u32(at + FRAME + 9)
             record.job.reserve_count = get_u32(at + FRAME + 13)
+        elif kind == Kind.KEPT:
+            record.job.reserve_count = get_u32(at + FRAME + 9)
+            record.pause_s = get_u16(at + FRAME + 13)
     return Verdict.SENSELESS if rest and not has_rest[kind] else Verdict.GOOD
 
 

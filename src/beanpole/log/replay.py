@@ -14,7 +14,7 @@ from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.restore import Restore
 from cython.cimports.beanpole.engine.state.job import Job, JobNumbers
 from cython.cimports.beanpole.log.encoder import Encoder
-from cython.cimports.beanpole.log.format import FRAME, Kind
+from cython.cimports.beanpole.log.format import FRAME, KEPT_FIXED, Kind
 from cython.cimports.beanpole.log.reader import Record, Verdict, problem_of, read_record
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.string import memset
@@ -124,6 +124,9 @@ class Replay:
             self.restore.count_reserve(record.job.id, record.job.reserve_count)
         elif kind == Kind.ATTEMPT:
             self.restore.count_attempt(record.job.id, record.attempt, record.job.reserve_count)
+        elif kind == Kind.KEPT:
+            token: bytes = record.payload[KEPT_FIXED - FRAME - 1 : record.size - FRAME - 1]
+            self.restore.wait_for(record.job.id, record.job.reserve_count, record.pause_s, token)
         elif kind == Kind.TUBE:
             name = record.name[: record.name_bytes]
             tube_tags: bytes = record.tags[: record.tag_bytes] if record.tag_bytes else None
