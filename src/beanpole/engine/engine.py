@@ -37,6 +37,7 @@ from cython.cimports.beanpole.engine.policies.keeping import (
     give_up,
     lose,
     may_be_lost,
+    slim,
     stop_waiting_for,
     wait_again,
 )
@@ -86,7 +87,9 @@ class Leave(LongCommand):
             queue.drop_watch(session, cython.cast(Watch, session.watches[0], typecheck=True))
             queue.moves_left -= 1
         offer_all(queue, queue.now_ns, and_opened(queue, changed))
-        return session.reserved.count > kept_max or len(session.watches) != 0
+        if session.reserved.count > kept_max or session.watches:
+            return True
+        return slim(session) if session.lost else False
 
 
 @cython.cclass

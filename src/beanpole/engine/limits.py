@@ -65,7 +65,7 @@ COMMAND_COST_NS = 300
 """Nanoseconds that a command costs which builds no text; for those that do see ``engine/commands/table.py``."""
 
 LOST_SESSIONS_MAX = 100_000
-"""Sessions without a connection that keep their jobs, of some 200 bytes each; what ends beyond that keeps nothing."""
+"""Sessions without a connection that keep their jobs, of some 600 bytes each; what ends beyond that keeps nothing."""
 
 KEPT_JOBS_MAX = 400
 """Jobs that wait for a session without a connection: their ids, of 20 digits at most, fit a line of a reply."""

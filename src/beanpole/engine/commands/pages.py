@@ -447,6 +447,7 @@ def keep_session(queue, now_ns, session, command):
         take_over(queue, now_ns, session, other)
     session.out.begin(Word.KEPT)
     held: list = session.reserved.first(KEPT_JOBS_MAX) if session.keep is not None else []
+    session.moved_count += len(held)
     session.out.add_number(len(held))
     for each in held:
         session.out.add(b" ", 1)

@@ -9,6 +9,7 @@ cdef int keep(Queue queue, Session session, bytes token, uint32_t seconds, bint 
 cdef int forget(Queue queue, Session session) except -1
 cdef bint may_be_lost(Queue queue, Session session, bint by_server) except -1
 cdef int lose(Queue queue, int64_t now_ns, Session session) except -1
+cdef int slim(Session session) except -1
 cdef int stop_waiting_for(Queue queue) except -1
 cdef int wait_again(Queue queue, int64_t now_ns) except -1
 cdef int take_over(Queue queue, int64_t now_ns, Session session, Session other) except -1
