@@ -47,6 +47,9 @@ RULES = {
 BASES = {"breaker, beside backoff": b"backoff: 10\n"}
 """The rules that the tubes have with which these are compared, where they have any."""
 
+KEEPS = "keep-session"
+"""No rule, but measured like one: the sessions in those tubes keep their jobs."""
+
 
 class Talk:
     """A connection that sends many commands and then reads all replies."""
@@ -80,6 +83,10 @@ class Crowd:
         self.talks = [Talk(port, b"%b-%d" % (name, number)) for number in range(CONNECTIONS)]
         self.in_flight = in_flight
         self.number = 0
+
+    def keep(self) -> None:
+        """Lets each session keep its jobs when it loses its connection."""
+        self.all([b"keep-session 10 %032x\r\n" % number for number in range(CONNECTIONS)], 1)
 
     def all(self, commands: list[bytes], lines: int) -> list[bytes]:
         """Sends to all, then reads from all."""
@@ -155,10 +162,13 @@ def cycles(names: list[str], in_flights: tuple[int, ...]) -> None:
         for name in names:
             for in_flight in in_flights:
                 with logged(log=log) as server:
-                    set_rules(server, b"ruled-*", RULES[name])
                     if name in BASES:
                         set_rules(server, b"plain-*", BASES[name])
                     plain, ruled = (Crowd(server.port, each, in_flight) for each in (b"plain", b"ruled"))
+                    if name == KEEPS:
+                        ruled.keep()
+                    else:
+                        set_rules(server, b"ruled-*", RULES[name])
                     title = f"{name}, {CONNECTIONS}x{in_flight}{', log' * log}"
                     compare(server, title, (plain.cycle, ruled.cycle), ROUND_COMMANDS)
 
@@ -224,6 +234,8 @@ def log_bytes(names: list[str]) -> None:
                 if name in RULES:
                     set_rules(server, b"ruled-*", RULES[name])
                 crowd, count = Crowd(server.port, b"ruled", 100), 0
+                if name == KEEPS:
+                    crowd.keep()
                 while count < 3 * LOG_JOBS:
                     count += crowd.cycle()
             with closing(Snapshot(Path(folder))) as snapshot:
@@ -236,7 +248,7 @@ def main() -> None:
     """Measure our own server."""
     parser = argparse.ArgumentParser()
     parser.add_argument("jobs", nargs="?", type=int, default=1_000_000)
-    parser.add_argument("--rules", nargs="*", default=list(RULES), choices=list(RULES))
+    parser.add_argument("--rules", nargs="*", default=[*RULES, KEEPS], choices=[*RULES, KEEPS])
     parser.add_argument("--puts", nargs="*", default=list(KINDS), choices=list(KINDS))
     parser.add_argument("--in-flight", nargs="*", type=int, default=[1, 16, 100])
     given = parser.parse_args()
