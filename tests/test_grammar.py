@@ -91,6 +91,7 @@ def test_rules_are_read_as_the_grammar_says() -> None:
     seen = set()
     for _ in range(20 * SENTENCES):
         said = {"positive": b"%d" % chance.randint(1, 1000), "interval": b"%d.25" % chance.randrange(1000)}
+        said["weight"] = said["positive"]
         said |= {"factor": b"%d.5" % chance.randint(1, 999), "share": b"%d" % chance.randint(1, 100)}
         text = GRAMMAR.sentence("line", chance, said | {"tube": b"t"})
         name, _, words = text.partition(b":")

@@ -128,6 +128,7 @@ class Writer:
         self.say(b"put 0 0 100 1", b"x")
         self.say(b"reserve-job 8")
         self.say(b"delete 4")
+        self.say(b"keep-session 10 " + b"a" * 32)
         self.say(b"reserve-job 5")
         self.say(b"bury 5 1")
         self.say(b"set-schedule s 29", b"at: 2100-01-01T00:00:00Z\n\nxyz")

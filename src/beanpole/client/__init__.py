@@ -23,6 +23,7 @@ from beanpole.client.scheduling import Schedule
 from beanpole.client.stats import (
     FailureCounts,
     FailureGroup,
+    GroupStats,
     Histogram,
     Histograms,
     SessionInfo,
@@ -43,6 +44,7 @@ __all__ = [
     "Explanation",
     "FailureCounts",
     "FailureGroup",
+    "GroupStats",
     "Histogram",
     "Histograms",
     "Inserted",

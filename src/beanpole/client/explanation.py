@@ -138,6 +138,18 @@ def reserved(facts: Facts) -> str:
     return f"by {who(facts)}, last heard of {facts['silent']} s ago; {left}"
 
 
+def group(facts: Facts) -> str:
+    name = f"group {facts['group']}" if facts["group"] else "no group"
+    held = f"of {name}, of which {number_of(facts['held'], 'job is', 'jobs are')} held"
+    if "limit" in facts:
+        held += f", and no more may be than {facts['limit']}"
+    if "left" in facts:
+        held += f"; its next token comes in {facts['left']} s"
+    if "begun" in facts:
+        held += f"; job {facts['begun']} of it has begun and must end before"
+    return held
+
+
 def lost(facts: Facts) -> str:
     gone = f"session {facts['session']}, which holds it, has had no connection for {facts['silent']} s"
     return f"{gone} and may come back for {facts['left']} s"
@@ -200,6 +212,7 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "elsewhere": lambda facts: f"{number_of(facts['waiting'], 'session waits', 'sessions wait')}, but for other tubes",
     "reserved": reserved,
     "lost": lost,
+    "group": group,
     "timeouts": lambda facts: f"its time to run has ended {number_of(facts['count'], 'time', 'times')} before",
     "buried": lambda facts: jobs(facts) if "ids" in facts else "until it is kicked, moved or reserved by its id",
     "key": lambda facts: f"job {facts['job']} has its key; kick passes over it",

@@ -35,7 +35,7 @@ from beanpole.client.putting import Inserted, PutOptions, inserted, put_call
 from beanpole.client.ruling import Rules, pattern_bytes, rules_bytes
 from beanpole.client.scheduling import NOTHING, Schedule, ScheduleOptions
 from beanpole.client.session import CANCEL_RESERVE, USED, Session
-from beanpole.client.stats import FailureCounts, Histograms, SessionInfo, StatsTube
+from beanpole.client.stats import FailureCounts, GroupStats, Histograms, SessionInfo, StatsTube
 from beanpole.errors import ArgumentError
 from beanpole.limits import PRI_MAX
 from beanpole.protocol import wire
@@ -104,6 +104,8 @@ class Extended(Generic[B]):
         1970, by the server's clock; a server that does not know that gets a delay, counted by this machine's clock and
         rounded up to a second. What is replaced again and again is ready `within` so many seconds since it was put
         first.
+
+        The `group` says whose the job is: the groups of a tube take turns, and have limits of their own by its rules.
         """
         return put_call(self._session, body, (priority, delay, ttr), tube, inserted, **options)
 
@@ -335,6 +337,15 @@ class Extended(Generic[B]):
         """
         made = line(b"stats-histograms", after=optional(after, wire.tube_name), limit=page_size(limit))
         return reads(made, Histograms.parse)
+
+    @command
+    def stats_groups(self, tube: str, group: str | None = None, limit: int | None = None) -> "Call[list[GroupStats]]":
+        """What the groups of a tube have, those first of which most is ready; or what one has (``stats-groups``).
+
+        Raises NotFoundError if there is no such tube.
+        """
+        made = line(b"stats-groups", wire.tube_name(tube), group=optional(group, key_bytes), limit=page_size(limit))
+        return reads(made, GroupStats.parse_many)
 
     @command
     def list_sessions(self, after: int | None = None, limit: int | None = None) -> "Call[list[SessionInfo]]":

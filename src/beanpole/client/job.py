@@ -36,6 +36,7 @@ class JobInfo:
     attempts: int | None = None
     """How many attempts the job has, by a rule of its tube."""
     key: str | None = None
+    group: str | None = None
     origin: str | None = None
     """The tube in which it died (``from=``)."""
     died: float | None = None
@@ -102,7 +103,7 @@ Kind = Callable[[str], int | float | str]
 
 KINDS: dict[str, tuple[str, Kind]] = {
     "from": ("origin", str),
-    **{name: (name, str) for name in ("tube", "state", "key")},
+    **{name: (name, str) for name in ("tube", "state", "key", "group")},
     **{name: (name, int) for name in ("pri", "ttr", "reserves", "timeouts", "releases", "buries", "kicks")},
     **{name: (name, int) for name in ("attempt", "attempts", "size", "session", "tried", "fire")},
     **{name: (name, seconds) for name in ("age", "delay", "died", "left", "scheduled")},

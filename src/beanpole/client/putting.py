@@ -44,6 +44,7 @@ class PutOptions(TypedDict, total=False):
     expire: float | None
     at: datetime | float | None
     within: float | None
+    group: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,7 @@ def put_call(
     expire: float | None = None,
     at: datetime | float | None = None,
     within: float | None = None,
+    group: str | None = None,
 ) -> "Call[T]":
     """A ``put-job``; on a server without it a ``put``, if that can say all that is asked for.
 
@@ -105,6 +107,7 @@ def put_call(
         within=optional(within, seconds, "within"),
         until=optional(until, choice, ("delete", "reserve"), "until"),
         expire=optional(expire, seconds, "expire"),
+        group=optional(group, key_bytes),
     )
     if key is None and (taken is not None or until is not None):
         raise ArgumentError("taken and until are about a key, and there is none")
@@ -113,7 +116,7 @@ def put_call(
     if within is not None and taken != "replace":
         raise ArgumentError("within is for a put that replaces what is there: taken='replace'")
     instead = None
-    if key is None and expire is None:
+    if key is None and expire is None and group is None:
         if at is not None:
             at_s = float(unix_seconds(at, "at"))
             instead = partial(fallback.put_at, session, partial(plain_put, data, priority, ttr), at_s, tube, take)

@@ -39,7 +39,7 @@ logger = logging.getLogger("beanpole.client")
 SAFE = frozenset(
     b"reserve reserve-with-timeout reserve-many watch ignore use"
     b" peek peek-ready peek-delayed peek-buried find-job list-jobs explain explain-tube"
-    b" stats stats-job stats-tube stats-tubes stats-histograms stats-failures list-sessions"
+    b" stats stats-job stats-tube stats-tubes stats-histograms stats-failures stats-groups list-sessions"
     b" list-tubes list-tube-used list-tubes-watched list-rules get-rules list-schedules get-schedule"
     b" list-extensions keep-session".split()
 )

@@ -352,6 +352,44 @@ class SessionInfo:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class GroupStats:
+    """What a group of a tube has."""
+
+    group: str
+    """Its name; empty: of the jobs without one."""
+    weight: int
+    ready: int
+    reserved: int
+    delayed: int
+    buried: int
+    next: int | None
+    """The ready job that it hands out first; None: none is ready."""
+    next_age: float | None
+    """For how many seconds that has been there."""
+    closed: list[str]
+    """The rules that hold it back now."""
+
+    @classmethod
+    def parse_many(cls, data: bytes) -> list[Self]:
+        """Reads a list of them. Raises UnexpectedReplyError for what is none; unknown keys are left out."""
+        try:
+            return [cls._of(dict(line.split(": ", 1) for line in lines)) for lines in parse_items(data, "groups")]
+        except (KeyError, ValueError) as error:
+            raise UnexpectedReplyError(f"a list of groups was expected: {error!r} in {data[:200]!r}") from error
+
+    @classmethod
+    def _of(cls, item: dict[str, str]) -> Self:
+        counts = {name: int(item[name]) for name in ("weight", "ready", "reserved", "delayed", "buried")}
+        return cls(
+            group=str(json.loads(item["group"])),
+            **counts,
+            next=int(item["next"]) if "next" in item else None,
+            next_age=float(item["next-age"]) if "next-age" in item else None,
+            closed=re.findall(r"[^\[\], ]+", item["closed"]),
+        )
+
+
 # --- Failures ---------------------------------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ from cython.cimports.beanpole.engine.engine import Engine, Leave
 from cython.cimports.beanpole.engine.policies.expiry import expiry_of
 from cython.cimports.beanpole.engine.policies.uniqueness import rival
 from cython.cimports.beanpole.engine.state.failures import Failures
+from cython.cimports.beanpole.engine.state.groups import group_name, has_group_rules, ready_count
 from cython.cimports.beanpole.engine.state.heap import Heap, Item
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of
 from cython.cimports.beanpole.engine.state.schedule import Schedule, ScheduleTable
@@ -13,6 +14,7 @@ from cython.cimports.beanpole.engine.state.tags import read_flags
 from cython.cimports.beanpole.engine.state.times import SPAN_NS, SPANS_MAX, JobTime, spans_of
 from cython.cimports.beanpole.engine.state.tube import (
     Closed,
+    Group,
     RuleSet,
     Tube,
     Watch,
@@ -132,7 +134,9 @@ def check_times(engine: Engine) -> None:
     for what in (JobTime.TIME_READY, JobTime.TIME_HELD, JobTime.TIME_LATE):
         places = zip(engine.server_times.counts(what), *[tube.times.counts(what) for tube in timed], strict=True)
         assert all(total >= sum(of_tubes) for total, *of_tubes in places), "a tube has timed more than the server"
-    due = [job.id for job in engine.jobs.jobs() if job.flags & Flag.DUE and job.state != State.READY]
+    due = [
+        job.id for job in engine.jobs.jobs() if job.flags & Flag.DUE and job.state not in {State.READY, State.DELAYED}
+    ]
     assert not due, f"the delays of jobs {due} are over, but they are not ready"
 
 
@@ -171,6 +175,7 @@ def check_tube(engine: Engine, tube: Tube, jobs: list[Job]) -> None:
     paused = bool(tube.closed & Closed.PAUSED)
     assert paused == bool(tube.paused_until_ns), f"tube {name} is closed by a pause that is none, or not by one that is"
     check_limits(engine, tube)
+    check_groups(engine, tube, jobs)
     check_ages(tube, jobs)
     line = waiting_sessions(tube)
     assert len(line) == tube.waiting_count, f"tube {name} counts {tube.waiting_count} of {len(line)} waiting sessions"
@@ -188,7 +193,7 @@ def check_ages(tube: Tube, jobs: list[Job]) -> None:
     name = tube.name
     ready = [cython.cast(Job, job, typecheck=True) for job in jobs]
     seconds = [job.since_ns // SPAN_NS for job in ready if job.state == State.READY]
-    spans = spans_of(cython.address(tube.ages), tube.ready.count)
+    spans = spans_of(cython.address(tube.ages), ready_count(tube))
     assert len(spans) <= SPANS_MAX, f"tube {name} has {len(spans)} spans of ages"
     assert sum(count for _, _, count in spans) == len(seconds), f"tube {name} counts ages of jobs that are not ready"
     before_s = None
@@ -237,6 +242,40 @@ def check_breaker(engine: Engine, tube: Tube) -> None:
         check_timer(engine, tube, tube.breaker.probe_at_ns)
     else:
         assert tube.breaker.probe_at_ns <= engine.now_ns, f"tube {name} may hand out a probe before its time"
+
+
+def check_groups(engine: Engine, tube: Tube, jobs: list[Job]) -> None:
+    """Assert that the jobs of a tube with groups are counted by them, and that the right one is next."""
+    if tube.groups is None:
+        names = [group_name(job) for job in jobs if cython.cast(Job, job, typecheck=True).flags & Flag.GROUPED]
+        assert not names, f"tube {tube.name} has no groups, but {names}"
+        assert not has_group_rules(tube.rules), f"tube {tube.name} has no groups, but rules of them"
+        return
+    counts = {name: [0] * 4 for name in tube.groups.by_name}
+    for each in jobs:
+        job: Job = each
+        counts[group_name(job)][job.state] += 1
+    tube.groups.open.check()
+    tube.groups.timed.check()
+    servable = []
+    for name, found in counts.items():
+        group: Group = tube.groups.by_name[name]
+        is_next = tube.groups.next is group
+        assert [group.counts[i] for i in range(4)] == found, f"group {name} counts jobs that it has not"
+        assert group.ready.count + is_next == found[State.READY], f"group {name} has lost a ready job"
+        group.ready.check()
+        limit = 0 if tube.rules is None else tube.rules.group_concurrency
+        is_taken = 0 < limit <= found[State.RESERVED]
+        assert bool(group.closed & Closed.CONCURRENCY) == is_taken, f"group {name} is closed for its held jobs, or not"
+        is_open = found[State.READY] > 0 and group.closed == 0
+        assert is_open == (group.heap_index >= 0 and not group.is_timed), f"group {name} is open, but not in line"
+        servable += [name] * is_open
+    assert bool(servable) == (tube.ready.count == 1), f"tube {tube.name} has groups {servable}, but no next job"
+    assert sum(each[State.READY] for each in counts.values()) == tube.groups.ready_count, (
+        "ready jobs of groups are lost"
+    )
+    if tube.groups.timed.count:
+        check_timer(engine, tube, tube.groups.timed.entries[0].key)
 
 
 def check_sessions(engine: Engine) -> None:

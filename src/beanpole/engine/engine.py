@@ -43,6 +43,7 @@ from cython.cimports.beanpole.engine.policies.keeping import (
 )
 from cython.cimports.beanpole.engine.policies.throttle import and_opened, attach, keep_bucket, open_if_free
 from cython.cimports.beanpole.engine.policies.uniqueness import forget_key, keep_key, settle
+from cython.cimports.beanpole.engine.state.groups import open_timed
 from cython.cimports.beanpole.engine.state.heap import Timed
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of
 from cython.cimports.beanpole.engine.state.queue import Outcome, Queue
@@ -279,6 +280,9 @@ class Engine(Queue):
             changed.append(timed)
         if timed.open_when_due(now_ns, self.started_at_ns):
             changed.append(timed)
+        if isinstance(timed, Tube) and cython.cast(Tube, timed, typecheck=True).groups is not None:
+            if open_timed(cython.cast(Tube, timed, typecheck=True), now_ns, self.started_at_ns):
+                changed.append(timed)
         while len(changed) < most:
             job = timed.due_job(now_ns)
             if job is None:

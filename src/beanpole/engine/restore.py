@@ -245,6 +245,8 @@ class Restore:
     def take_out(self, job):
         """Take a job out of the engine."""
         self.engine.leave(job)
+        if job.tube.groups is not None:
+            self.engine.end_of_group(job)
         if self.under_way:
             self.under_way.pop(job.id, None)
         if self.kept:

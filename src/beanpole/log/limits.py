@@ -27,7 +27,7 @@ OPEN_S = 5.0
 HALT_S = 10.0
 """Seconds that a node which stops tries to leave word in PostgreSQL: each silent host before the primary costs two."""
 
-CLUSTER_FORMAT = 5
+CLUSTER_FORMAT = 6
 """What a node reads and writes: 3, jobs and pauses as in files; 4, keys of jobs and rules of tubes; 5, schedules."""
 
 JOB_IDS_SKIPPED = 1_000_000

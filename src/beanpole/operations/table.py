@@ -148,6 +148,14 @@ PUT = (
         need="put-job.key",
     ),
     Option(
+        "group",
+        "text",
+        "Whose they are: the groups of a tube take turns. (*)",
+        "Group",
+        "whose job it is: the groups of a tube take turns",
+        need="put-job.group",
+    ),
+    Option(
         "taken",
         "choice",
         "What to do when a job has the key: keep it, or give it the new body and options.  [default: keep] (*)",

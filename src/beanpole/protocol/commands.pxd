@@ -73,6 +73,7 @@ cpdef enum Verb:
     KEEP_SESSION
     CANCEL_JOB
     CANCEL_KEY
+    STATS_GROUPS
     VERB_COUNT
 
 cdef enum Shape:

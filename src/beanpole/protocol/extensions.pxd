@@ -40,6 +40,7 @@ cpdef enum Kind:
     AFTER_SCHEDULE
     SWITCH                               # on or off
     AT                                   # seconds since 1970
+    GROUP                                # of a job
     KEEP                                 # whole seconds, up to KEEP_S_MAX
     TOKEN                                # 32 hex digits
     ENDS                                 # all: which ends of a connection
@@ -68,6 +69,8 @@ cdef struct Arguments:
     Py_ssize_t to_bytes
     const char *after_at                 # AFTER_TUBE AFTER_PATTERN AFTER_SCHEDULE
     Py_ssize_t after_bytes
+    const char *group_at                 # GROUP
+    Py_ssize_t group_bytes
     const char *key_at                   # KEY NAME TOKEN
     Py_ssize_t key_bytes
     int64_t timeout_ns

@@ -52,6 +52,7 @@ KIND_NAMES = {
     Kind.AFTER_SCHEDULE: b"after",
     Kind.SWITCH: b"switch",
     Kind.AT: b"at",
+    Kind.GROUP: b"group",
     Kind.KEEP: b"seconds",
     Kind.TOKEN: b"token",
     Kind.ENDS: b"ends",
@@ -73,7 +74,7 @@ EXTENSIONS = (
         (Kind.BYTES,),
         (
             *(Kind.TUBE, Kind.PRI, Kind.DELAY, Kind.AT, Kind.WITHIN, Kind.TTR),
-            *(Kind.KEY, Kind.TAKEN, Kind.UNTIL, Kind.EXPIRE),
+            *(Kind.KEY, Kind.TAKEN, Kind.UNTIL, Kind.EXPIRE, Kind.GROUP),
         ),
     ),
     (b"find-job", (Kind.TUBE, Kind.KEY), ()),
@@ -93,6 +94,7 @@ EXTENSIONS = (
     (b"stats-tubes", (), (Kind.AFTER_TUBE, Kind.LIMIT)),
     (b"stats-histograms", (), (Kind.AFTER_TUBE, Kind.LIMIT)),
     (b"stats-failures", (), (Kind.TUBE, Kind.LIMIT)),
+    (b"stats-groups", (Kind.TUBE,), (Kind.GROUP, Kind.LIMIT)),
     (b"list-sessions", (), (Kind.AFTER, Kind.LIMIT)),
     (b"name-session", (Kind.NAME,), ()),
     (b"keep-session", (Kind.KEEP, Kind.TOKEN), (Kind.ENDS,)),
@@ -147,6 +149,14 @@ FORMATS: dict = dict.fromkeys(
 )
 """What is served from a later format on, as list-extensions names it; a verb, or a kind of lines, with all of it."""
 
+FORMATS |= dict.fromkeys(
+    (
+        *(b"put-job.group", b"stats-groups", b"rule.breaker"),
+        *(b"rule." + name.encode() for name in RULES if name.startswith("group")),
+    ),
+    6,
+)
+
 FORMAT_NEWEST: int = max(FORMATS.values())
 
 
@@ -194,6 +204,8 @@ def named(args):
     if given & (bit(Kind.AFTER_TUBE) | bit(Kind.AFTER_PATTERN) | bit(Kind.AFTER_SCHEDULE)):
         after: bytes = args.after_at[: args.after_bytes]
         values[Kind.AFTER_TUBE] = values[Kind.AFTER_PATTERN] = values[Kind.AFTER_SCHEDULE] = after
+    if given & bit(Kind.GROUP):
+        values[Kind.GROUP] = args.group_at[: args.group_bytes]
     if given & (bit(Kind.KEY) | bit(Kind.NAME) | bit(Kind.TOKEN)):
         values[Kind.KEY] = values[Kind.NAME] = values[Kind.TOKEN] = args.key_at[: args.key_bytes]
     return {KIND_NAMES[kind].decode(): values[kind] for kind in KIND_NAMES if kind in values and given & bit(kind)}

@@ -238,6 +238,10 @@ def read_text(
         args.key_at = at
         args.key_bytes = end - at
         return is_key(at, end)
+    if kind == Kind.GROUP:
+        args.group_at = at
+        args.group_bytes = end - at
+        return is_key(at, end)
     if kind == Kind.NAME:
         args.key_at = at
         args.key_bytes = end - at

@@ -4,6 +4,7 @@
 number in one way. What the rules mean is the engine's business.
 """
 
+import functools
 import re
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, fields
@@ -26,6 +27,10 @@ BYTES_MAX = 2**62
 
 DURATION = re.compile(rb"(\d{1,10})(?:\.(\d{1,3}))?")
 RATE = re.compile(rb"(\d{1,10})/([smh])")
+WEIGHT_MAX = 1_000  # of a group beside one that has 1
+KEY = re.compile(rb"[!-~\x80-\xff]{1,%d}" % limits.KEY_BYTES_MAX)
+"""The name of a group, which is made as a key is."""
+
 CONTROL = re.compile(rb"[\0-\x08\n-\x1f\x7f]")
 UNITS_NS = {b"s": SECOND_NS, b"m": 60 * SECOND_NS, b"h": 3600 * SECOND_NS}
 
@@ -77,6 +82,14 @@ class Rules:
     breaker_count: int = 0
     breaker_window_ns: int = 0
     breaker_probe_ns: int = BREAKER_PROBE_NS_DEFAULT
+    groups_fair: bool = False
+    groups_split: bool = False
+    group_concurrency: int = 0
+    group_rate: Rate | None = None
+    group_strict: bool = False
+    group_hold_buried: bool = False
+    group_jobs_max: int = 0
+    group_weights: dict[bytes, int] | None = None
 
     @property
     def rate_interval_ns(self) -> int:
@@ -87,13 +100,24 @@ class Rules:
         return 0 if self.rate is None else self.rate.burst
 
     @property
+    def group_rate_interval_ns(self) -> int:
+        return 0 if self.group_rate is None else self.group_rate.interval_ns
+
+    @property
+    def group_rate_burst(self) -> int:
+        return 0 if self.group_rate is None else self.group_rate.burst
+
+    @property
     def text(self) -> bytes:
         """The rules as lines, each with its LF."""
         found = [(name, row.write(self)) for name, row in RULES.items()]
         return b"".join([b"%b: %b\n" % (name.encode(), value) for name, value in found if value])
 
 
-NUMBERS = (*(each.name for each in fields(Rules) if each.name != "rate"), "rate_interval_ns", "rate_burst")
+NUMBERS = (
+    *(each.name for each in fields(Rules) if each.name not in {"rate", "group_rate"}),
+    *(f"{name}_{part}" for name in ("rate", "group_rate") for part in ("interval_ns", "burst")),
+)
 """What the engine needs of rules, each of which is a field of its `RuleSet`."""
 
 
@@ -277,7 +301,7 @@ def write_unique(rules: Rules) -> bytes:
     return b"body" + until + (b" replace" if rules.unique_replace else b"")
 
 
-def read_rate(words: list[bytes]) -> dict[str, Any]:
+def read_rate(words: list[bytes], field: str = "rate") -> dict[str, Any]:
     """Read `rate: N/s [burst B]`, of which the burst is one second's worth by default."""
     first, *rest = words
     found = RATE.fullmatch(first)
@@ -286,11 +310,10 @@ def read_rate(words: list[bytes]) -> dict[str, Any]:
         raise ValueError("a number from 1 to a million a second is wanted, as 10/s, 10/m or 10/h")
     burst = -(-count * SECOND_NS // UNITS_NS[found[2]])
     burst = options(rest, burst=lambda word: number(word, RATE_BURST_MAX)).get("burst", burst)
-    return {"rate": Rate(count, found[2], burst)}
+    return {field: Rate(count, found[2], burst)}
 
 
-def write_rate(rules: Rules) -> bytes:
-    rate = rules.rate
+def write_rate(rate: Rate | None) -> bytes:
     return b"" if rate is None else b"%d/%b burst %d" % (rate.count, rate.unit, rate.burst)
 
 
@@ -350,6 +373,43 @@ def count(
     return read, write
 
 
+def read_groups(words: list[bytes]) -> dict[str, Any]:
+    """Read `groups: [fair] [split]`."""
+    if not set(words) <= {b"fair", b"split"} or len(set(words)) < len(words):
+        raise ValueError("fair or split is wanted, or both")
+    return {"groups_fair": b"fair" in words, "groups_split": b"split" in words}
+
+
+def write_groups(rules: Rules) -> bytes:
+    return b" ".join([b"fair"] * rules.groups_fair + [b"split"] * rules.groups_split)
+
+
+def read_order(words: list[bytes]) -> dict[str, Any]:
+    """Read `group-order: strict [hold-buried]`."""
+    if words not in ([b"strict"], [b"strict", b"hold-buried"]):
+        raise ValueError("strict is wanted, and behind it may follow hold-buried")
+    return {"group_strict": True, "group_hold_buried": len(words) > 1}
+
+
+def write_order(rules: Rules) -> bytes:
+    return b"strict" * rules.group_strict + b" hold-buried" * rules.group_hold_buried
+
+
+def read_weights(words: list[bytes]) -> dict[str, Any]:
+    """Read `group-weight: G=W...`."""
+    weights = {}
+    for word in words:
+        name, sign, weight = word.rpartition(b"=")
+        if not sign or not KEY.fullmatch(name) or name in weights:
+            raise ValueError("names of groups are wanted, each once with = and its weight behind")
+        weights[name] = number(weight, WEIGHT_MAX)
+    return {"group_weights": weights}
+
+
+def write_weights(rules: Rules) -> bytes:
+    return b" ".join([b"%b=%d" % pair for pair in (rules.group_weights or {}).items()])
+
+
 class Row(NamedTuple):
     """What there is to know of a rule."""
 
@@ -391,7 +451,7 @@ RULES = {
     "bytes-max": Row(*count("bytes_max", BYTES_MAX), "N", "nothing is put with which all bodies would have more bytes"),
     "rate": Row(
         read_rate,
-        write_rate,
+        lambda rules: write_rate(rules.rate),
         "N/s [burst B]",
         "so many jobs are handed out in a second (/m: a minute, /h: an hour)",
     ),
@@ -401,6 +461,31 @@ RULES = {
         write_breaker,
         "P% of N in Ws [probe Ps]",
         "while so many of the last attempts fail, one job is tried at a time, every P seconds",
+    ),
+    "groups": Row(
+        read_groups,
+        write_groups,
+        "[fair] [split]",
+        "fair: priorities don't count between groups; split: a put into A;B is one into A, of group B",
+    ),
+    "group-concurrency": Row(*count("group_concurrency"), "N", "so many jobs of a group are held at a time"),
+    "group-rate": Row(
+        functools.partial(read_rate, field="group_rate"),
+        lambda rules: write_rate(rules.group_rate),
+        "N/s [burst B]",
+        "so many jobs of a group are handed out in a second (/m, /h)",
+    ),
+    "group-order": Row(
+        read_order,
+        write_order,
+        "strict [hold-buried]",
+        "what was handed out of a group ends before its next begins; buried is no end with hold-buried",
+    ),
+    "group-jobs-max": Row(
+        *count("group_jobs_max"), "N", "nothing is put while so many jobs of the group are ready or delayed"
+    ),
+    "group-weight": Row(
+        read_weights, write_weights, "G=W...", "group G gets W times as much as others, from 1 to 1000"
     ),
 }
 """Every rule in the order in which they are written; the engine keeps them all."""

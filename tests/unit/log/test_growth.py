@@ -259,6 +259,7 @@ def test_tags_that_lie_are_damage(tags: bytes, tmp_path: Path) -> None:
 SIZES = {
     Tag.KEY: (1, 1 + KEY_BYTES_MAX),
     Tag.EXPIRE: (17, 17),
+    Tag.GROUP: (1, KEY_BYTES_MAX),
     Tag.ATTEMPTS: (5, 5),
     Tag.DEATH: (15, 14 + TUBE_NAME_BYTES_MAX),
     Tag.FAILURE_TEXT: (1, TEXT_BYTES_MAX),

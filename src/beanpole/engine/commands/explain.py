@@ -12,6 +12,7 @@ from cython.cimports.beanpole.engine.commands.long_command import LongCommand, b
 from cython.cimports.beanpole.engine.policies.expiry import dies_of_age, expiry_of
 from cython.cimports.beanpole.engine.policies.uniqueness import may_return, rival
 from cython.cimports.beanpole.engine.state.breaker import Breaker
+from cython.cimports.beanpole.engine.state.groups import group_of, ready_count, token_of_group_ns
 from cython.cimports.beanpole.engine.state.heap import COUNTED_MAX
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of
 from cython.cimports.beanpole.engine.state.queue import Queue
@@ -25,7 +26,7 @@ from cython.cimports.beanpole.engine.state.tags import (
     read_death,
     read_scheduled,
 )
-from cython.cimports.beanpole.engine.state.tube import Closed, RuleSet, Tube, Watch, is_broken, token_at_ns
+from cython.cimports.beanpole.engine.state.tube import Closed, Group, RuleSet, Tube, Watch, is_broken, token_at_ns
 from cython.cimports.beanpole.engine.state.walk import Walk
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.libc.stdint import int64_t
@@ -144,8 +145,10 @@ def reasons_of(queue: Queue, now_ns: int64_t, job: Job) -> list[str]:
         after = {"attempt": attempt} if attempt else {}
         reasons.append(reason("delayed", left=seconds(deadline_of(job) - now_ns), **after))
     reasons += closed_reasons(now_ns, job.tube)
+    if job.tube.groups is not None:
+        reasons += group_reasons(now_ns, job)
     if job.state == State.READY:
-        before: cython.Py_ssize_t = job.tube.ready.count_before(job)
+        before: cython.Py_ssize_t = queue.heap_of(job).count_before(job)
         if before:
             reasons.append(reason("order", before=before))
     reasons += nobody_reasons(queue, job.tube)
@@ -170,6 +173,21 @@ def closed_reasons(now_ns: int64_t, tube: Tube) -> list[str]:
         left = {"left": seconds(breaker.probe_at_ns - now_ns)} if breaker.probe_id == 0 else {"probe": breaker.probe_id}
         reasons.append(reason("breaker", failed=failures, of=ends, ago=seconds(now_ns - breaker.closed_at_ns), **left))
     return reasons
+
+
+def group_reasons(now_ns: int64_t, job: Job) -> list[str]:
+    """Return whose a job is, and why nothing of that group may be reserved."""
+    group: Group = group_of(job)
+    rules: RuleSet = job.tube.rules
+    held: cython.Py_ssize_t = group.counts[cython.cast(cython.int, State.RESERVED)]
+    facts = {"group": quoted(group.name), "held": held}
+    if group.closed & Closed.CONCURRENCY:
+        facts["limit"] = rules.group_concurrency
+    if group.closed & Closed.RATE:
+        facts["left"] = seconds(token_of_group_ns(rules, group) - now_ns)
+    if group.closed & Closed.ORDER:
+        facts["begun"] = group.begun
+    return [reason("group", **facts)] if group.name or group.closed else []
 
 
 def nobody_reasons(queue: Queue, tube: Tube) -> list[str]:
@@ -270,7 +288,7 @@ def quoted(text: bytes) -> str:
 def about_tube(tube: Tube) -> list[tuple[str, object]]:
     return [
         ("tube", tube.name.decode()),
-        ("ready", tube.ready.count),
+        ("ready", ready_count(tube)),
         ("reserved", tube.reserved_count),
         ("delayed", tube.delayed.count),
         ("buried", tube.buried.count),
@@ -285,7 +303,7 @@ def full_reasons(tube: Tube) -> list[str]:
     rules: RuleSet = tube.rules
     if rules is None:
         return reasons
-    count: cython.Py_ssize_t = tube.ready.count + tube.delayed.count
+    count: cython.Py_ssize_t = ready_count(tube) + tube.delayed.count
     if 0 < rules.jobs_max <= count:
         reasons.append(reason("full", rule='"jobs-max"', limit=rules.jobs_max, count=count))
     if 0 < rules.bytes_max <= tube.body_bytes:
@@ -296,7 +314,7 @@ def full_reasons(tube: Tube) -> list[str]:
 def reasons_of_tube(queue: Queue, now_ns: int64_t, tube: Tube, held: list[int]) -> list[str]:
     """Return why a tube hands out or takes no jobs; `held` are some of those that sessions hold."""
     reasons = closed_reasons(now_ns, tube) + full_reasons(tube)
-    if tube.ready.count == 0:
+    if ready_count(tube) == 0:
         reasons.append(reason("empty"))
     if tube.delayed.count:
         next_job: Job = cython.cast(Job, tube.delayed.entries[0].item)

@@ -155,6 +155,10 @@ def add_more(out, queue, job):
         out.add(b" attempts=", 10)
         out.add_number(job.tube.rules.attempts)
     add_key(out, job)
+    said = find_tag(job, Tag.GROUP, cython.address(size))
+    if said is not cython.NULL:
+        out.add(b" group=", 7)
+        out.add(said, size)
     scheduled: Scheduled
     if read_scheduled(job, cython.address(scheduled)):
         out.add(b" schedule=", 10)

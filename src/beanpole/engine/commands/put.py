@@ -7,12 +7,21 @@ from cython.cimports.beanpole.engine.policies.attempts import add_new, begin_cou
 from cython.cimports.beanpole.engine.policies.expiry import begin_expiry, give_expiry, take_expiry
 from cython.cimports.beanpole.engine.policies.throttle import is_full, refuse_put, refuses
 from cython.cimports.beanpole.engine.policies.uniqueness import end_key, give_body_key, give_key, key_holder
+from cython.cimports.beanpole.engine.state.groups import is_group_full
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, new_job, replace_body
 from cython.cimports.beanpole.engine.state.queue import Outcome
 from cython.cimports.beanpole.engine.state.records import Room
-from cython.cimports.beanpole.engine.state.tags import EXPIRY_BYTES, TAG_FRAME_BYTES, ExpireBit, KeyBit, Tag, put_tag
+from cython.cimports.beanpole.engine.state.tags import (
+    EXPIRY_BYTES,
+    TAG_FRAME_BYTES,
+    ExpireBit,
+    KeyBit,
+    Tag,
+    put_tag,
+    read_flags,
+)
 from cython.cimports.beanpole.engine.state.times import Count
-from cython.cimports.beanpole.engine.state.tube import RULE_TAGS_BYTES, Tube, is_awaited
+from cython.cimports.beanpole.engine.state.tube import RULE_TAGS_BYTES, RuleSet, Tube, is_awaited
 from cython.cimports.beanpole.protocol.extensions import Kind, bit
 from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
@@ -37,9 +46,9 @@ def put(queue, now_ns, session, command):
     full: cython.bint = False
     size: int64_t = len(tube.name) + command.body_bytes
     if tube.rules is not None:
-        if tube.rules.unique:
-            return put_unique(queue, now_ns, session, command)
-        full = is_full(tube, 1, command.body_bytes)
+        if tube.rules.unique or (tube.rules.groups_split and b";" in tube.name):
+            return put_plainly(queue, now_ns, session, command)
+        full = is_full(tube, 1, command.body_bytes) or is_group_full(tube, None)
         size += RULE_TAGS_BYTES
     if not queue.draining and not full:
         room = queue.records.room_for_put(size)
@@ -85,7 +94,13 @@ def put_job(queue, now_ns, session, command):
     if given & bit(Kind.TUBE):
         name = command.args.tube_at[: command.args.tube_bytes]
         tube = queue.tube_named(name)
+    group: bytes = group_for(queue, command, name)
+    if group is not None and not given & bit(Kind.GROUP):
+        name = name[: len(name) - len(group) - 1]
+        tube = queue.tube_named(name)
     size: cython.Py_ssize_t = len(name) + command.body_bytes + RULE_TAGS_BYTES
+    if group is not None:
+        size += TAG_FRAME_BYTES + len(group)
     holder: Job = None
     merges: cython.bint = False
     overwrites: cython.bint = command.args.replace
@@ -109,7 +124,8 @@ def put_job(queue, now_ns, session, command):
     # replaced in its place; one that is held keeps running and loses its key to the new one.
     exists: cython.bint = holder is not None and not overwrites
     replaces: cython.bint = holder is not None and holder.state != State.RESERVED
-    full: cython.bint = refuses(
+    full: cython.bint = not replaces and is_group_full(tube, group)
+    full |= refuses(
         queue, name, tube, 0 if replaces else 1, command.body_bytes - (holder.body_bytes if replaces else 0)
     )
     room: cython.int = Room.OK
@@ -135,8 +151,28 @@ def put_job(queue, now_ns, session, command):
     return insert(queue, now_ns, session, command, queue.open_tube(name) if tube is None else tube, holder)
 
 
-def put_unique(queue, now_ns, session, command):
-    """Put in a tube whose jobs are unique: the same as a put-job with these numbers."""
+def group_for(queue, command, name):
+    """Return the group that a put asks for, or that the name of its tube says by the rules of that; None: neither.
+
+    The name says it behind its first ``;``; then the command asks for it from here on, as long as it is kept.
+    """
+    if command.args.given & bit(Kind.GROUP):
+        return command.args.group_at[: command.args.group_bytes]
+    rules: RuleSet = queue.rules.match(name) if queue.rules is not None and b";" in name else None
+    if rules is None or not rules.groups_split:
+        return None
+    before, _, behind = name.partition(b";")
+    if not before or not behind:
+        return None
+    group: bytes = behind
+    command.args.given |= bit(Kind.GROUP)
+    command.args.group_at = group
+    command.args.group_bytes = len(group)
+    return group
+
+
+def put_plainly(queue, now_ns, session, command):
+    """Put where rules say more of jobs than their numbers: the same as a put-job with these."""
     command.args.given = bit(Kind.PRI) | bit(Kind.DELAY) | bit(Kind.TTR)
     command.args.pri = command.pri
     command.args.delay_ns = command.delay_ns
@@ -160,6 +196,7 @@ def insert(queue, now_ns, session, command, tube, before):
         give_key(job, command.args.key_at, command.args.key_bytes, command.args.until_reserve)
     elif tube.rules is not None and tube.rules.unique:
         give_body_key(job, tube.rules.unique_until_reserve)
+    take_group(job, command)
     take_numbers(job, command)
     take_time(job, command)
     add_job(queue, now_ns, job, delay_of(command, 0))
@@ -176,6 +213,8 @@ def replace(queue, now_ns, session, command, job):
         queue.records.job_put(job)
         return session.out.word(Word.OUT_OF_MEMORY)
     queue.leave(job)
+    if job.tube.groups is not None:
+        queue.end_of_group(job)
     put_tag(job, Tag.FAILURE_TEXT, cython.NULL, 0)
     forget_death(job)
     begin_count(job)
@@ -184,6 +223,7 @@ def replace(queue, now_ns, session, command, job):
         give_body_key(job, job.tube.rules.unique_until_reserve)
     else:
         give_key(job, command.args.key_at, command.args.key_bytes, command.args.until_reserve)
+    take_group(job, command)
     take_numbers(job, command)
     take_time(job, command)
     delay_ns: int64_t = delay_of(command, now_ns - job.created_at_ns)
@@ -208,6 +248,17 @@ def delay_of(command, age_ns):
         return command.args.delay_ns
     # A log can say of a job that it was put in a moment that is still to come.
     return min(command.args.delay_ns, max(command.args.within_ns - max(age_ns, 0), 0))
+
+
+def take_group(job, command):
+    """Give a job that is in no state its group, or none."""
+    if command.args.given & bit(Kind.GROUP):
+        put_tag(job, Tag.GROUP, command.args.group_at, command.args.group_bytes)
+    elif job.flags & Flag.GROUPED:
+        put_tag(job, Tag.GROUP, cython.NULL, 0)
+    else:
+        return 0
+    return read_flags(job)
 
 
 def take_numbers(job, command):

@@ -14,6 +14,7 @@ from cython.cimports.beanpole.engine.policies.breaker import begin_probe
 from cython.cimports.beanpole.engine.policies.expiry import dies_of_age, expiry_of
 from cython.cimports.beanpole.engine.policies.throttle import and_opened, close_if_taken, take_token
 from cython.cimports.beanpole.engine.policies.uniqueness import end_key
+from cython.cimports.beanpole.engine.state.groups import take_group_token
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State
 from cython.cimports.beanpole.engine.state.queue import note_reserved, note_wait
 from cython.cimports.beanpole.engine.state.session import Session, next_in_line, note_best
@@ -63,6 +64,8 @@ def take(queue, now_ns, session, job):
         take_token(queue, now_ns, job.tube)
         if job.tube.breaker is not None:
             begin_probe(job)
+        if job.tube.groups is not None:
+            take_group_token(job.tube, job, now_ns)
     return hold(queue, now_ns, session, job)
 
 

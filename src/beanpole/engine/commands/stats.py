@@ -9,6 +9,7 @@ hostname, os and platform always, the name of a tube never, for clients compare 
 
 import cython
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
+from cython.cimports.beanpole.engine.state.groups import first_ready, ready_count
 from cython.cimports.beanpole.engine.state.heap import Heap
 from cython.cimports.beanpole.engine.state.job import Job, deadline_of
 from cython.cimports.beanpole.engine.state.queue import Queue
@@ -115,7 +116,7 @@ def tube_pairs(tube: Tube, now_ns: int64_t) -> list[tuple[str, object]]:
     return [
         ("name", tube.name.decode()),
         ("current-jobs-urgent", tube.urgent_count),
-        ("current-jobs-ready", tube.ready.count),
+        ("current-jobs-ready", ready_count(tube)),
         ("current-jobs-reserved", tube.reserved_count),
         ("current-jobs-delayed", tube.delayed.count),
         ("current-jobs-buried", tube.buried.count),
@@ -139,7 +140,7 @@ def sum_pairs(tube: Tube, now_ns: int64_t, started_at_ns: int64_t) -> list[tuple
         ("jobs-kicked", tube.total_kick_count),
         ("jobs-timed-out", tube.total_timeout_count),
         ("jobs-lost", tube.total_lost_count),
-        ("oldest-ready", oldest_s(cython.address(tube.ages), tube.ready.count, now_ns, started_at_ns)),
+        ("oldest-ready", oldest_s(cython.address(tube.ages), ready_count(tube), now_ns, started_at_ns)),
         ("breaker-closed", cython.cast(cython.int, is_broken(tube))),
     ]
 
@@ -214,7 +215,7 @@ def peek_first(queue, now_ns, session, command):
     """peek-ready, peek-delayed, peek-buried: the first job of the used tube in that state."""
     heap: Heap = session.used.buried
     if command.verb == Verb.PEEK_READY:
-        heap = session.used.ready
+        heap = first_ready(session.used)
     elif command.verb == Verb.PEEK_DELAYED:
         heap = session.used.delayed
     return reply_found(queue, session, cython.cast(Job, heap.entries[0].item) if heap.count else None)

@@ -16,6 +16,7 @@ from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t
 
 from beanpole.engine import limits
+from beanpole.protocol.extensions import format_of
 from beanpole.protocol.rules import RulesError, parse
 
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
@@ -174,6 +175,9 @@ def set_rules(queue, now_ns, session, command):
         parsed = parse(command.body_at[: command.body_bytes])
     except RulesError as wrong:
         return bad_text(session, Word.BAD_RULES, wrong.line, wrong.why)
+    for line, name in enumerate([each.split(b":")[0] for each in parsed.text.splitlines()], 1):
+        if format_of(b"rule." + name) > queue.extensions:  # a node that doesn't know it would stop at its record
+            return bad_text(session, Word.BAD_RULES, line, f"there is no rule {name.decode()!a} before the upgrade")
     rules: RuleSet = RuleSet(pattern, parsed, now_ns)
     old: RuleSet = None if queue.rules is None else queue.rules.named(pattern)
     if old is not None and old.text == rules.text:

@@ -52,7 +52,7 @@ ROOM_RETRY_NS = cython.declare(int64_t, limits.ROOM_RETRY_NS)
 
 
 def counts(rules):
-    return rules is not None and (rules.attempts != 0 or rules.backoff_ns != 0)
+    return rules is not None and (rules.attempts != 0 or rules.backoff_ns != 0 or rules.group_strict)
 
 
 def begin_count(job):
@@ -144,7 +144,9 @@ def failed_attempt(job):
     under_way: cython.bint = False
     attempt: uint32_t = attempt_of(job, cython.address(under_way))
     # The rule may have come while it was held, or the job before the rule, when there was no room for its tag.
-    return attempt + (not under_way and (job.state == State.RESERVED or job.flags & Flag.FAILED != 0))
+    return attempt + (
+        not under_way and (job.state == State.RESERVED or (job.state == State.DELAYED and job.flags & Flag.FAILED != 0))
+    )
 
 
 def is_last_attempt(job):
@@ -458,6 +460,8 @@ def add_new(queue, now_ns, job, delay_ns):
 def arrive(queue, now_ns, job, target, state, due_ns):
     """Let a job that left its state, and the log's accounts, be in another tube; DELAYED ends at `due_ns`."""
     before: Tube = job.tube
+    if before.groups is not None:
+        queue.end_of_group(job)
     forget_key(queue, job)
     before.body_bytes -= job.body_bytes
     target.body_bytes += job.body_bytes

@@ -14,6 +14,7 @@ from itertools import islice
 
 import cython
 from cython.cimports.beanpole.engine.state.breaker import Breaker
+from cython.cimports.beanpole.engine.state.groups import attach_groups, ready_count
 from cython.cimports.beanpole.engine.state.times import Count
 from cython.cimports.beanpole.engine.state.tube import Closed, RuleSet, RuleTable, is_broken, token_at_ns
 from cython.cimports.libc.stdint import int64_t, uint8_t
@@ -29,7 +30,7 @@ BUCKETS_LOOKED_AT = 2  # kept buckets that are looked at, whether they are full 
 def is_full(tube, jobs, size):
     """Whether a tube that has rules takes no more: so many jobs, ready or delayed, with so many bytes of bodies."""
     rules: RuleSet = tube.rules
-    if jobs and rules.jobs_max and tube.ready.count + tube.delayed.count + jobs > rules.jobs_max:
+    if jobs and rules.jobs_max and ready_count(tube) + tube.delayed.count + jobs > rules.jobs_max:
         return True
     return size > 0 and rules.bytes_max != 0 and tube.body_bytes + size > rules.bytes_max
 
@@ -185,7 +186,12 @@ def attach(queue, tube):
         begin_bucket(queue, tube, rules, before)
     if not has_same_breaker(rules, before):
         tube.breaker = Breaker() if rules is not None and rules.breaker_percent else None
-    return close_or_open(queue, tube)
+    had_next: cython.bint = tube.ready.count != 0
+    attach_groups(tube, queue.now_ns)
+    if tube.groups is not None and tube.groups.timed.count:
+        queue.arm(tube, tube.next_due_ns())
+    close_or_open(queue, tube)
+    return note_opened(queue, tube) if not had_next and tube.ready.count else 0
 
 
 def replace_rules(queue, pattern, rules):

@@ -22,8 +22,9 @@ cpdef enum Flag:
     KEYED = 8                            # it holds its key while it is not buried
     EXPIRES = 16                         # its tags say when it is over
     COUNTING = 32                        # it stands in the queue of those that expire
-    DUE = 64                             # READY: its delay was over by itself
-    FAILED = 128                         # DELAYED: an attempt failed that its tags don't say, for want of room in the log
+    DUE = 64                             # READY: its delay was over by itself; of DELAYED the bit is FAILED
+    FAILED = 64                          # DELAYED: an attempt failed that its tags don't say, for want of room in the log
+    GROUPED = 128                        # it has a group
 
 cdef struct JobNumbers:
     # A job's numbers as a log keeps them; times are moments of the log's clock.

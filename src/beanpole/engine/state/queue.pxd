@@ -85,6 +85,10 @@ cdef class Queue:
     cdef int leave(self, Job job) except -1
     cdef int enter(self, Job job, State state, int64_t key) except -1
     cdef int enter_at(self, Job job, State state, int64_t key, int64_t since_ns) except -1
+    cdef int leave_of_group(self, Job job) except -1
+    cdef int enter_of_group(self, Job job, State state, int64_t key) except -1
+    cdef int end_of_group(self, Job job) except -1
+    cdef int settle_next(self, Tube tube, bint is_offered) except -1
     cdef int make_ready(self, Job job) except -1
     cdef int enter_after(self, int64_t now_ns, Job job, int64_t delay_ns) except -1
     cdef int discard(self, Job job) except -1

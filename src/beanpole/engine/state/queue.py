@@ -12,6 +12,18 @@ of five methods (``on_enter`` and its sisters), which an engine overrides. The i
 
 import cython
 from cython.cimports.beanpole.engine.state.failures import Failures, enter_counts, leave_counts
+from cython.cimports.beanpole.engine.state.groups import (
+    choose,
+    close_groups,
+    end_in_group,
+    enter_group,
+    group_of,
+    is_next,
+    leave_group,
+    open_groups,
+    ready_count,
+    recall,
+)
 from cython.cimports.beanpole.engine.state.heap import Heap
 from cython.cimports.beanpole.engine.state.job import Flag, State
 from cython.cimports.beanpole.engine.state.jobtable import JobTable
@@ -81,7 +93,9 @@ class Queue:
     def heap_of(self, job):
         """Return the heap that a job's state puts it in."""
         if job.state == State.READY:
-            return job.tube.ready
+            if job.tube.groups is None or is_next(job):
+                return job.tube.ready
+            return group_of(job).ready
         if job.state == State.RESERVED:
             return job.holder.reserved
         if job.state == State.DELAYED:
@@ -94,7 +108,10 @@ class Queue:
         leave_counts(self.failures, job)
         if job.flags & Flag.COUNTING:
             self.expiry.remove(job)
-        self.heap_of(job).remove(job)
+        if job.tube.groups is None:
+            self.heap_of(job).remove(job)
+        else:
+            self.leave_of_group(job)
         self.state_counts[job.state] -= 1
         if job.state == State.RESERVED:
             note_held(self, job)
@@ -123,17 +140,69 @@ class Queue:
         if job.flags:
             job.flags &= ~cython.cast(uint8_t, Flag.DUE | Flag.FAILED)
             self.on_enter(job)
-        self.heap_of(job).push(job, key, job.id)
+            if job.flags & Flag.GROUPED and job.tube.groups is None:
+                open_groups(job.tube, self.now_ns)
+        if job.tube.groups is None:
+            self.heap_of(job).push(job, key, job.id)
+        else:
+            self.enter_of_group(job, state, key)
         enter_counts(self.failures, job)
         self.state_counts[job.state] += 1
         if state == State.RESERVED:
             job.tube.reserved_count += 1
         elif state == State.READY:
             if not is_newest(cython.address(job.tube.ages), since_ns):
-                add_age(cython.address(job.tube.ages), since_ns, job.tube.ready.count)
+                add_age(cython.address(job.tube.ages), since_ns, ready_count(job.tube))
             if job.pri < URGENT_PRI_BELOW:
                 self.urgent_count += 1
                 job.tube.urgent_count += 1
+        return 0
+
+    @cython.final
+    def leave_of_group(self, job):
+        """Take a job of a tube with groups out of its state."""
+        tube: Tube = job.tube
+        had_next: cython.bint = tube.ready.count != 0
+        recall(tube)
+        if job.state != State.READY:
+            self.heap_of(job).remove(job)
+        leave_group(tube, job, self.now_ns)
+        return self.settle_next(tube, had_next)
+
+    @cython.final
+    def enter_of_group(self, job, state, key):
+        """Put a job of a tube with groups into a state."""
+        tube: Tube = job.tube
+        had_next: cython.bint = tube.ready.count != 0
+        recall(tube)
+        if state != State.READY:
+            self.heap_of(job).push(job, key, job.id)
+        enter_group(tube, job, state, self.now_ns)
+        return self.settle_next(tube, had_next or state == State.READY)  # whoever makes a job ready offers its tube
+
+    @cython.final
+    def end_of_group(self, job):
+        """Let a job that left its state, and leaves its tube, have ended in its group."""
+        tube: Tube = job.tube
+        had_next: cython.bint = tube.ready.count != 0
+        recall(tube)
+        end_in_group(tube, job, self.now_ns)
+        self.settle_next(tube, had_next)
+        return close_groups(tube) if len(tube.groups.by_name) == 1 else 0
+
+    @cython.final
+    def settle_next(self, tube, is_offered):
+        """Let a tube with groups have its next job; note that it is open if nobody offers that.
+
+        Sessions that watch many tubes are told when another job is next: it may be a better one.
+        """
+        choose(tube)
+        if tube.groups.timed.count:
+            self.arm(tube, tube.next_due_ns())
+        if tube.ready.count and (tube.wide is not None or not is_offered):
+            if self.opened is None:
+                self.opened = []
+            self.opened.append(tube)
         return 0
 
     @cython.final
@@ -156,6 +225,8 @@ class Queue:
     def discard(self, job):
         """Delete a job, and its tube if nothing needs it any more."""
         self.leave(job)
+        if job.tube.groups is not None:
+            self.end_of_group(job)
         if job.flags:
             self.on_discard(job)
         self.records.job_deleted(job)
@@ -208,7 +279,7 @@ class Queue:
         """Whether nobody uses or watches a tube, it has no job and no tags; ``default`` is never unused."""
         if tube.using_count or tube.watching_count or tube.reserved_count or tube is self.default_tube:
             return False
-        return tube.tags is None and not (tube.ready.count or tube.delayed.count or tube.buried.count)
+        return tube.tags is None and not (ready_count(tube) or tube.delayed.count or tube.buried.count)
 
     @cython.final
     def drop_if_unused(self, tube):

@@ -7,6 +7,7 @@ cpdef enum Tag:
     # The tags of a job that mean something here (docs/wal-format.md).
     KEY = 1                              # bits of KeyBit, and the key
     EXPIRE = 2                           # when its time is over, how long that is, and bits of ExpireBit
+    GROUP = 4                            # whose job it is
     ATTEMPTS = 129                       # which attempt was the last one to begin, and whether it is under way
     DEATH = 130                          # when, after how many attempts, why and in which tube it died
     FAILURE_TEXT = 131                   # why its last attempt failed, as its worker said

@@ -55,6 +55,8 @@ def read_flags(job):
     expire: cython.p_const_char = find_tag(job, Tag.EXPIRE, cython.address(size))
     if expire is not cython.NULL and get_number(expire + 8, 8) != 0:
         flags |= Flag.EXPIRES
+    if find_tag(job, Tag.GROUP, cython.address(size)) is not cython.NULL:
+        flags |= Flag.GROUPED
     job.flags = flags
     return 0
 

@@ -35,6 +35,15 @@ cdef class RuleSet:
     cdef public uint32_t breaker_count     # attempts that there must have been
     cdef public int64_t breaker_window_ns  # within which they have ended
     cdef public int64_t breaker_probe_ns   # from one probe to the next
+    cdef public bint groups_fair       # the priority of jobs does not count between groups
+    cdef public bint groups_split      # a put into a tube `a;b` is one into `a`, of group `b`
+    cdef public uint32_t group_concurrency   # held jobs of a group beyond which reserve takes none of it
+    cdef public int64_t group_rate_interval_ns   # from one token of a group to the next
+    cdef public int64_t group_rate_burst   # tokens that a group can have at once
+    cdef public bint group_strict      # what was handed out of a group ends before the next begins
+    cdef public bint group_hold_buried   # a buried job has not ended
+    cdef public uint32_t group_jobs_max   # ready and delayed jobs of a group beyond which puts are refused
+    cdef public dict group_weights     # `dict[bytes, int] | None`: the weights that are not 1
 
 @cython.final
 cdef class RuleTable:
@@ -53,6 +62,31 @@ cpdef enum Closed:
     RATE = 2                             # by its rule `rate`
     CONCURRENCY = 4                      # by its rule `concurrency`
     BREAKER = 8                          # by its rule `breaker`; not while it may hand out a probe
+    ORDER = 64                           # of a group, by the rule `group-order`
+
+@cython.final
+cdef class Group(Item):
+    # The jobs of a tube that have a group. As an Item, it stands in one of the heaps of Groups, or in none.
+    cdef readonly bytes name             # empty: of those that have none
+    cdef Heap ready                      # its ready jobs by (pri, id), but for the one that is next in the tube
+    cdef Py_ssize_t[4] counts            # its jobs by State
+    cdef uint64_t begun                  # the job that was handed out and has not ended, where the order is strict; 0: none
+    cdef uint64_t served                 # how often a job of the tube was taken before one of this group was, last
+    cdef int64_t full_at_ns              # when its bucket is full if nobody takes a token, engine clock
+    cdef uint32_t weight                 # how much of the tube it may have beside others, 1 to 1000
+    cdef uint8_t closed                  # bits of Closed; 0: its jobs may be reserved
+    cdef uint8_t is_new                  # it has no job, and is served after all others when it has one
+    cdef uint8_t is_timed                # in which heap it stands: Groups.timed, not Groups.open
+
+@cython.final
+cdef class Groups:
+    # The groups of a tube, if it has some.
+    cdef dict by_name                    # name -> Group
+    cdef Heap open                       # those from which a job may be reserved, by share
+    cdef Heap timed                      # those that are closed until a moment, by it
+    cdef Group next                      # that of the job in Tube.ready; None: there is none
+    cdef Py_ssize_t ready_count          # ready jobs of all
+    cdef uint64_t served_count           # jobs ever taken, and groups ever made
 
 @cython.final
 cdef class Watch(Item):
@@ -71,7 +105,8 @@ cdef class Tube(Timed):
     cdef int64_t full_at_ns              # when the bucket of its rule `rate` is full if nobody takes a token, engine clock
     cdef readonly Breaker breaker        # `Breaker | None`: what its rule `breaker` has counted; None: no such rule
     cdef readonly TubeTimes times        # `TubeTimes | None`: how long its jobs took; None: nothing is timed yet
-    cdef Heap ready                      # jobs by (pri, id)
+    cdef Heap ready                      # jobs by (pri, id); where there are groups, the next one alone
+    cdef Groups groups                   # `Groups | None`: whose jobs they are; None: none has a group
     cdef Heap delayed                    # jobs by (deadline, id)
     cdef Heap buried                     # jobs by the order of burying
     cdef Watch first_waiting             # the session that has waited longest; None: nobody waits
@@ -81,17 +116,17 @@ cdef class Tube(Timed):
     cdef readonly int64_t body_bytes          # bytes of the bodies of all its jobs
     cdef readonly uint32_t using_count        # sessions that use it
     cdef readonly uint32_t watching_count     # sessions that watch it
-    cdef readonly uint32_t   waiting_count    # sessions in its waiting line, where wide ones don't stand
-    cdef readonly uint32_t   urgent_count     # ready jobs of a pri below URGENT_PRI_BELOW
+    cdef readonly uint32_t waiting_count      # sessions in its waiting line, where wide ones don't stand
+    cdef readonly uint32_t urgent_count       # ready jobs of a pri below URGENT_PRI_BELOW
+    cdef readonly uint32_t pause_count        # successful pause-tube commands
+    cdef uint32_t total_lost_count            # reservations that ended with the session
     cdef readonly uint64_t total_jobs_count   # jobs ever put into it
     cdef readonly uint64_t delete_count       # jobs ever deleted from it
-    cdef readonly uint64_t pause_count        # successful pause-tube commands
     cdef uint64_t total_reserve_count    # how often its jobs were reserved, and below what else became of them
     cdef uint64_t total_release_count    # by release, snooze-job or fail-job
     cdef uint64_t total_bury_count       # also as they died
     cdef uint64_t total_kick_count
     cdef uint64_t total_timeout_count    # reservations that ran out
-    cdef uint64_t total_lost_count       # reservations that ended with the session
     cdef Ages ages                       # since when its ready jobs are ready
     cdef readonly uint32_t pause_s            # seconds that the current pause was asked for; 0: not paused
     cdef uint32_t list_index                  # its place in the engine's list of tubes

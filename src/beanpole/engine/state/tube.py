@@ -100,6 +100,28 @@ class RuleTable:
 
 @cython.no_gc
 @cython.cclass
+class Group(Item):
+    """One group of a tube. The fields stand in ``tube.pxd``."""
+
+    def __cinit__(self, name: bytes):
+        self.name = name
+        self.ready = Heap()
+        self.weight = 1
+
+
+@cython.no_gc
+@cython.cclass
+class Groups:
+    """The groups of a tube. The fields stand in ``tube.pxd``, what is done with them in ``groups.py``."""
+
+    def __cinit__(self):
+        self.by_name = {}
+        self.open = Heap()
+        self.timed = Heap()
+
+
+@cython.no_gc
+@cython.cclass
 class Watch(Item):
     """That a session watches a tube; also the session's place in the tube's waiting line."""
 
@@ -161,6 +183,9 @@ class Tube(Timed):
             due_ns = token_at_ns(self)
         if awaits_probe(self) and (due_ns < 0 or self.breaker.probe_at_ns < due_ns):
             due_ns = self.breaker.probe_at_ns
+        if self.groups is not None and self.groups.timed.count:
+            group_ns: int64_t = self.groups.timed.entries[0].key
+            due_ns = group_ns if due_ns < 0 else min(due_ns, group_ns)
         return due_ns
 
     def join_waiting(self, watch):

@@ -13,9 +13,10 @@ be found or not.
 """
 
 import cython
+from cython.cimports.beanpole.engine.state.groups import ready_count
 from cython.cimports.beanpole.engine.state.job import Job, State
 from cython.cimports.beanpole.engine.state.jobtable import BLOCK_IDS_LOG2, JobTable
-from cython.cimports.beanpole.engine.state.tube import Tube
+from cython.cimports.beanpole.engine.state.tube import Group, Tube
 from cython.cimports.libc.stdint import uint64_t
 from cython.cimports.libc.stdlib import free, malloc
 
@@ -65,6 +66,9 @@ class Walk:
                 raise MemoryError
             if states & (1 << State.READY):
                 self.copy_ids(tube.ready, after, upto)
+                if tube.groups is not None:
+                    for each in tube.groups.by_name.values():
+                        self.copy_ids(cython.cast(Group, each, typecheck=True).ready, after, upto)
             if states & (1 << State.DELAYED):
                 self.copy_ids(tube.delayed, after, upto)
             if states & (1 << State.BURIED):
@@ -149,7 +153,7 @@ class Walk:
         """Return how many jobs the tube has in these states."""
         count: cython.Py_ssize_t = 0
         if self.states & (1 << State.READY):
-            count += self.tube.ready.count
+            count += ready_count(self.tube)
         if self.states & (1 << State.RESERVED):
             count += self.tube.reserved_count
         if self.states & (1 << State.DELAYED):

@@ -1,0 +1,109 @@
+"""stats-groups: the jobs of the groups of a tube, those first of which most are ready, in as many turns as it takes."""
+
+import heapq
+
+import cython
+from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
+from cython.cimports.beanpole.engine.state.groups import first_of_group
+from cython.cimports.beanpole.engine.state.job import Job, State
+from cython.cimports.beanpole.engine.state.queue import Queue
+from cython.cimports.beanpole.engine.state.session import Session
+from cython.cimports.beanpole.engine.state.tube import Closed, Group, Tube
+from cython.cimports.beanpole.protocol.extensions import Kind, bit
+from cython.cimports.libc.stdint import int64_t
+
+from beanpole.engine.commands.explain import quoted, seconds
+from beanpole.engine.commands.stats import STATE_NAMES
+
+GROUPS_SHOWN = cython.declare(cython.Py_ssize_t, 1_000)  # where no limit is asked for
+GROUPS_PER_TURN = cython.declare(cython.Py_ssize_t, 50)  # groups that are written at a time
+MOVES_PER_GROUP = cython.declare(cython.Py_ssize_t, 20)  # jobs that are moved in the time in which one is written
+LOOKED_PER_TURN = cython.declare(cython.Py_ssize_t, 5_000)  # groups that are looked at: a fraction of a millisecond
+LOOKED_PER_MOVE = cython.declare(cython.Py_ssize_t, 4)  # groups that are looked at in the time in which a job is moved
+
+CLOSED_BY = {Closed.RATE: "group-rate", Closed.CONCURRENCY: "group-concurrency", Closed.ORDER: "group-order"}
+"""What a group is closed by, by the bit that says so."""
+
+
+@cython.final
+@cython.cclass
+class GroupPage(LongCommand):
+    """A stats-groups that is under way."""
+
+    tube = cython.declare(bytes)  # its name
+    left = cython.declare(list)  # the names of the groups that are not looked at yet
+    limit = cython.declare(cython.Py_ssize_t)  # groups that are shown
+    found = cython.declare(list)  # of those that were looked at the ones of which most is ready: (ready, held, name)
+    at = cython.declare(cython.Py_ssize_t)  # of the sorted ones those that are written
+    texts = cython.declare(list)  # what is written
+
+    @cython.cfunc
+    def step(self, queue: Queue, now_ns: int64_t, session: Session) -> cython.int:
+        """Look at the next groups, or write of the next of those that are shown."""
+        tube: Tube = queue.tube_named(self.tube)
+        groups: dict = {} if tube is None or tube.groups is None else tube.groups.by_name
+        name: bytes
+        if self.left:
+            session.moved_count += LOOKED_PER_TURN // LOOKED_PER_MOVE
+            for name in self.left[-LOOKED_PER_TURN:]:
+                if name in groups:
+                    self.note(cython.cast(Group, groups[name], typecheck=True))
+            del self.left[-LOOKED_PER_TURN:]
+            if not self.left:
+                self.found.sort(reverse=True)
+            return 0
+        for _, _, name in self.found[self.at : self.at + GROUPS_PER_TURN]:
+            if name in groups:
+                self.texts.append(group_item(queue, now_ns, tube, cython.cast(Group, groups[name], typecheck=True)))
+        session.moved_count += MOVES_PER_GROUP * min(GROUPS_PER_TURN, len(self.found) - self.at)
+        self.at += GROUPS_PER_TURN
+        if self.at < len(self.found):
+            return 0
+        session.work = None
+        session.read_index = queue.records.index
+        return session.out.text(b"---\n" + b"".join(self.texts))
+
+    @cython.cfunc
+    def note(self, group: Group) -> cython.int:
+        """Note a group that has a job, if not enough of those that are known have more."""
+        states: list = [group.counts[i] for i in range(4)]
+        if any(states):
+            entry = (states[State.READY], states[State.RESERVED], group.name)
+            if len(self.found) < self.limit:
+                heapq.heappush(self.found, entry)
+            else:
+                heapq.heappushpop(self.found, entry)
+        return 0
+
+
+@cython.cfunc
+def group_item(queue: Queue, now_ns: int64_t, tube: Tube, group: Group) -> bytes:
+    """Return the item of one group in the list."""
+    closed = [CLOSED_BY[bit] for bit in CLOSED_BY if group.closed & bit]
+    first: Job = first_of_group(tube, group)
+    lines = [
+        f"- group: {quoted(group.name)}",
+        f"  weight: {group.weight}",
+        *[f"  {name}: {group.counts[state]}" for state, name in enumerate(STATE_NAMES)],
+        *([] if first is None else [f"  next: {first.id}", f"  next-age: {seconds(now_ns - first.created_at_ns)}"]),
+        f"  closed: [{', '.join(closed)}]",
+        "",
+    ]
+    return "\n".join(lines).encode()
+
+
+def stats_groups(queue, now_ns, session, command):
+    """stats-groups: the jobs of the groups of a tube, or of one of them; those of which most is ready come first."""
+    page: GroupPage = GroupPage()
+    page.tube = command.args.tube_at[: command.args.tube_bytes]
+    tube: Tube = queue.tube_named(page.tube)
+    if tube is None:
+        return queue.not_found(session)
+    page.limit = command.args.count if command.args.given & bit(Kind.LIMIT) else GROUPS_SHOWN
+    page.found = []
+    page.texts = []
+    if command.args.given & bit(Kind.GROUP):
+        page.left = [command.args.group_at[: command.args.group_bytes]]
+    else:
+        page.left = [] if tube.groups is None else list(tube.groups.by_name)
+    return begin(queue, now_ns, session, page)
