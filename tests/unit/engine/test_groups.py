@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SECOND = 1_000_000_000
-STEPS = 20_000
+STEPS = 2_000
+STEPS_LONG = 150_000  # over all cases more than a million
 
 
 @dataclass
@@ -220,10 +221,11 @@ CASES: dict[str, dict[str, object]] = {
 }
 
 
+@pytest.mark.parametrize(("seed", "steps"), [(1, STEPS), pytest.param(2, STEPS_LONG, marks=pytest.mark.long)])
 @pytest.mark.parametrize("case", CASES)
-def test_order_is_that_of_the_oracle(case: str) -> None:
-    both = Both(1, **CASES[case])  # type: ignore[arg-type]
-    for number in range(STEPS // 10):
+def test_order_is_that_of_the_oracle(case: str, seed: int, steps: int) -> None:
+    both = Both(seed, **CASES[case])  # type: ignore[arg-type]
+    for number in range(steps):
         both.step()
         if number % 50 == 0:
             both.world.check()
@@ -364,6 +366,13 @@ def test_reserve_many_gets_one_of_a_strict_group(world: World) -> None:
     assert reserved(world) == ids[0]
     assert say(world, "w", f"delete {ids[0]}") == "DELETED"
     assert reserved(world) == ids[1]
+
+
+def test_list_shows_the_next_job_of_each_group(world: World) -> None:
+    ids = [put(world, each) for each in ("a", "a", "b", "")]
+    assert reserved(world) == ids[0]
+    frames = say(world, "p", "list-jobs t ready 9 order=next").split("\r\n")
+    assert [int(each.split()[1]) for each in frames if each.startswith("JOB ")] == [ids[2], ids[3], ids[1]]
 
 
 @pytest.mark.parametrize("group", ["", "a b", "g" * 201, "\x7f"])

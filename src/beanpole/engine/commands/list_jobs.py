@@ -14,6 +14,7 @@ of them.
 
 import cython
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
+from cython.cimports.beanpole.engine.state.groups import first_of_group
 from cython.cimports.beanpole.engine.state.job import Job, State, deadline_of
 from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.session import Session
@@ -27,7 +28,7 @@ from cython.cimports.beanpole.engine.state.tags import (
     read_death,
     read_scheduled,
 )
-from cython.cimports.beanpole.engine.state.tube import Tube
+from cython.cimports.beanpole.engine.state.tube import Group, Tube
 from cython.cimports.beanpole.engine.state.walk import Walk
 from cython.cimports.beanpole.protocol.extensions import Field, Kind, bit
 from cython.cimports.beanpole.protocol.replies import ReplyBuffer, Word, put_number
@@ -337,7 +338,7 @@ def list_jobs(queue, now_ns, session, command):
     if tube is None:
         return page.reply(queue, session, False)
     if in_turn:
-        for each in heap_in(tube, states).first(page.limit):
+        for each in next_in(tube, states, page.limit):
             if not page.add(queue, cython.cast(Job, each, typecheck=True), now_ns):
                 break
         session.moved_count += page.count
@@ -346,8 +347,11 @@ def list_jobs(queue, now_ns, session, command):
     return begin(queue, now_ns, session, page)
 
 
-def heap_in(tube, states):
-    """Return the heap of a tube's jobs in one state in which nobody holds them."""
-    if states == 1 << State.READY:
-        return tube.ready
-    return tube.delayed if states == 1 << State.DELAYED else tube.buried
+@cython.cfunc
+def next_in(tube: Tube, states: cython.int, limit: cython.Py_ssize_t) -> list:
+    """Return the first jobs of a tube in one state in which nobody holds them; of groups, the next one of each."""
+    if states != 1 << State.READY:
+        return (tube.delayed if states == 1 << State.DELAYED else tube.buried).first(limit)
+    if tube.groups is None:
+        return tube.ready.first(limit)
+    return [first_of_group(tube, cython.cast(Group, each, typecheck=True)) for each in tube.groups.open.first(limit)]
