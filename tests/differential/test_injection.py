@@ -51,11 +51,11 @@ TEXT = BODY.decode()
 NOBODY = 2**63
 """An id that no job has."""
 
-WITHOUT_METHOD = {b"list-extensions", b"cancel-reserve", b"get-schedule", b"list-schedules"}
+WITHOUT_METHOD = {b"list-extensions", b"cancel-reserve", b"get-schedule", b"list-schedules", b"keep-session"}
 """The extensions that clients use by themselves, or by a method that is not called so."""
 
 METHODS = [verb.decode().replace("-", "_") for verb, _, _ in EXTENSIONS if verb not in WITHOUT_METHOD]
-METHODS += ["set_schedule_text", "schedule", "schedules", "all_schedules", "resume_schedule"]
+METHODS += ["keep", "set_schedule_text", "schedule", "schedules", "all_schedules", "resume_schedule"]
 """The methods of clients that are made for one extension."""
 
 GIVEN: dict[str, object] = {

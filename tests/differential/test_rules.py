@@ -20,6 +20,13 @@ TIGHT = {
     "bytes-max": "1",
     "rate": "1/h",
     "concurrency": "1",
+    "breaker": "1% of 1 in 60s",
+    "groups": "fair split",
+    "group-concurrency": "1",
+    "group-rate": "1/h",
+    "group-order": "strict",
+    "group-jobs-max": "1",
+    "group-weight": "g=2",
 }
 """Rules that every conversation would notice, for tubes that none has."""
 
@@ -30,6 +37,10 @@ LOOSE = {
     "jobs-max": "4294967295",
     "bytes-max": "4611686018427387904",
     "concurrency": "4294967295",
+    "groups": "fair",
+    "group-concurrency": "4294967295",
+    "group-jobs-max": "4294967295",
+    "group-weight": "g=2",
 }
 """Rules that no conversation comes to, for all tubes. The others can't be so: a bucket is empty at first."""
 

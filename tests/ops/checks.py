@@ -309,6 +309,7 @@ ALERTS: dict[str, tuple[str, Check]] = {
     "BeanpoleNoWorkers": ("", exactly("tube", {ORPHANS: PUT[ORPHANS]})),
     "BeanpoleBuriedGrowing": ("> 0", nearly("tube", {MAIL: BURIED})),
     "BeanpoleJobsDying": ("> 0", nearly("tube,outcome", {f"{POISON},dead": 4, f"{OLD},expired": 3})),
+    "BeanpoleBreakerClosed": ("> -1", has("tube", {MAIL: 0})),
     "BeanpoleTimeouts": ("> 0.05", nearly("tube", {HANGING: 1})),
     "BeanpolePutsRefused": ("> 0", nearly("tube", {FULL: REFUSED})),
     "BeanpoleSchedulesDue": ("> -1", has("server", {SERVER: 0})),

@@ -114,6 +114,8 @@ LATER = {
     b"drop-schedule t": (5, b"NOT_FOUND", b"UNKNOWN_COMMAND"),
     b"pause-schedule t on": (5, b"NOT_FOUND", b"UNKNOWN_COMMAND"),
     b"fire-schedule t": (5, b"NOT_FOUND", b"UNKNOWN_COMMAND"),
+    b"put-job 5 group=g\r\n" + BODY: (6, b"INSERTED", b"BAD_FORMAT"),
+    b"set-rules t 11\r\ngroups:fair": (6, b"RULES_SET", b"BAD_RULES 1 there is no rule 'groups' before the upgrade"),
 }
 """Commands, the format of the log from which a leader serves them, and how it answers then, and before."""
 
@@ -125,7 +127,7 @@ def answers(engine: Engine, command: bytes) -> bytes:
     return connection.take_output()
 
 
-@pytest.mark.parametrize("served", [3, 4, 5])
+@pytest.mark.parametrize("served", [3, 4, 5, 6])
 def test_a_leader_serves_what_the_format_of_the_log_allows(served: int) -> None:
     log = LeadersLog()
     log.format = served
@@ -137,8 +139,10 @@ def test_a_leader_serves_what_the_format_of_the_log_allows(served: int) -> None:
         assert found.startswith(reply if served >= since else refusal if served >= 4 else b"UNKNOWN_COMMAND"), command
         assert refusal != b"BAD_FORMAT" or found.count(b"\r\n") == 1, "the body is swallowed"
     listed = answers(engine, b"list-extensions").split(b"\n- ")[1:]
-    later = [name for name in FEATURE_NAMES if b"schedule" in name or name in {b"put-job.at", b"put-job.within"}]
-    assert len(listed) == {3: 0, 4: len(FEATURE_NAMES) - len(later), 5: len(FEATURE_NAMES)}[served]
+    of_schedules = [name for name in FEATURE_NAMES if b"schedule" in name or name in {b"put-job.at", b"put-job.within"}]
+    of_groups = [name for name in FEATURE_NAMES if b"group" in name or name == b"rule.breaker"]
+    later = {3: len(FEATURE_NAMES), 4: len(of_schedules + of_groups), 5: len(of_groups), 6: 0}
+    assert len(listed) == len(FEATURE_NAMES) - later[served]
 
 
 def test_the_formats_that_bring_extensions_are_formats_of_the_log() -> None:
