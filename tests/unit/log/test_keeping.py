@@ -8,12 +8,12 @@ from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
 from beanpole.log.accounts import Accounts
 from beanpole.log.encoder import Encoder
-from beanpole.log.format import Kind, number_record, segment_header
+from beanpole.log.format import Kind
 from beanpole.log.reader import describe, read_header
-from beanpole.log.replay import Replay
 from beanpole.server.connection import Connection
 from tests.simulation.server import Server
 from tests.unit.engine.test_keeping import SECOND, A, B
+from tests.unit.log.test_attempts import replayed
 from tests.unit.log.test_growth import SALT, seal, whole
 
 AGAIN = f"keep-session 10 {A}".encode()
@@ -160,18 +160,6 @@ def reserved(id: int) -> bytes:
     return seal(bytes([Kind.RESERVED]) + id.to_bytes(8, "little") + bytes(8) + (2).to_bytes(4, "little"))
 
 
-def replayed(*records: bytes) -> Engine:
-    encoder = Encoder(Accounts(unlimited=True))
-    engine = Engine(records=encoder)
-    replay = Replay(engine, encoder)
-    replay.segment(segment_header(1, 1, (0, 0), SALT, 1) + b"".join(records) + number_record(Kind.END, 9, SALT), 1)
-    assert replay.ended, replay.problem
-    replay.finish(5)
-    encoder.open_segment(2, 1 << 20)
-    check(engine)
-    return engine
-
-
 @pytest.mark.parametrize(
     ("records", "lost_count"),
     [
@@ -187,6 +175,7 @@ def replayed(*records: bytes) -> Engine:
 )
 def test_which_records_say_that_a_job_waits(records: tuple[bytes, ...], lost_count: int) -> None:
     engine = replayed(*records)
+    check(engine)
     assert engine.lost_count == lost_count
 
 
