@@ -21,6 +21,7 @@ from cython.cimports.beanpole.engine.policies.attempts import defer, has_count, 
 from cython.cimports.beanpole.engine.policies.keeping import keep, lose
 from cython.cimports.beanpole.engine.policies.throttle import close_if_taken, replace_rules
 from cython.cimports.beanpole.engine.policies.uniqueness import forget_key
+from cython.cimports.beanpole.engine.state.groups import begin_order
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of, new_job, set_tags
 from cython.cimports.beanpole.engine.state.schedule import Schedule, ScheduleTable
 from cython.cimports.beanpole.engine.state.session import Session
@@ -331,6 +332,8 @@ class Restore:
         self.engine.started_at_ns = now_ns
         if self.superseded:
             self.engine.unsettled = list(self.superseded)
+        for each in self.engine.tube_list:
+            begin_order(cython.cast(Tube, each, typecheck=True), self.engine.now_ns)
         for id in self.under_way:
             job: Job = self.engine.jobs.find(id)
             if job.state != State.BURIED and id not in self.kept:

@@ -334,6 +334,15 @@ def test_rules_can_come_and_go_while_there_are_jobs(world: World) -> None:
     assert reserved(world) == ids[1]
 
 
+def test_order_is_strict_no_more_when_the_rule_is_gone(world: World) -> None:
+    rules(world, "group-order: strict\n")
+    ids = [put(world, "a"), put(world, "a")]
+    assert reserved(world) == ids[0]
+    assert say(world, "w", f"release {ids[0]} 99999 0") == "RELEASED"
+    assert say(world, "p", "drop-rules t") == "DROPPED"
+    assert [reserved(world), reserved(world)] == [ids[1], ids[0]]
+
+
 def test_peek_shows_a_job_of_a_closed_group(world: World) -> None:
     rules(world, "group-concurrency: 1\n")
     first, second = put(world, "a"), put(world, "a")

@@ -1,5 +1,7 @@
 """What a log keeps of groups: whose job it is, and which one has begun where the order is strict."""
 
+import pytest
+
 from beanpole.engine.check import check
 from tests.simulation.server import Server
 
@@ -42,3 +44,31 @@ def test_what_has_begun_goes_first_after_a_kill() -> None:
     assert reserved(server) == 0
     assert server.ask(b"delete 2", client=1) == b"DELETED\r\n"
     assert reserved(server) == 4
+
+
+def say(server: Server, *lines: bytes) -> bytes:
+    return server.ask(*lines, client=1)
+
+
+@pytest.mark.parametrize(
+    ("rules", "before", "after"),
+    [
+        # 1 is released behind 2, both have been reserved: only a strict order lets it come before
+        (b"", [b"release 1 99 0", b"reserve-with-timeout 0", b"release 2 5 0"], [2, 1]),
+        (b"group-order: strict", [b"release 1 99 0"], [1, 0]),
+        (b"group-order: strict hold-buried", [b"bury 1 5"], [0, 0]),
+        (b"group-order: strict", [b"bury 1 5"], [2, 0]),
+        (b"group-order: strict", [b"release 1 5 9"], [0, 0]),
+    ],
+)
+@pytest.mark.parametrize("group", [b"", b" group=a"])
+def test_order_in_a_group_goes_on_after_a_start(
+    rules: bytes, before: list[bytes], after: list[int], group: bytes
+) -> None:
+    server = Server()
+    say(server, b"watch t", b"set-rules t %d\r\n%b" % (len(rules), rules))
+    say(server, *[b"put-job 1 tube=t%b pri=5\r\nx" % group] * 2, b"reserve", *before)
+    server.restart()
+    check(server.life.engine)
+    say(server, b"watch t")
+    assert [reserved(server), reserved(server)] == after

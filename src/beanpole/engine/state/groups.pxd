@@ -23,4 +23,5 @@ cdef int choose(Tube tube) except -1
 cdef int take_group_token(Tube tube, Job job, int64_t now_ns) except -1
 cdef bint open_timed(Tube tube, int64_t now_ns, int64_t started_at_ns) except -1
 cdef int attach_groups(Tube tube, int64_t now_ns) except -1
+cdef int begin_order(Tube tube, int64_t now_ns) except -1
 cdef bint is_group_full(Tube tube, bytes name) except -1

@@ -14,7 +14,7 @@ Whoever changes something takes the next job back first (:func:`recall`), and le
 """
 
 import cython
-from cython.cimports.beanpole.engine.state.heap import Heap, Item, sooner
+from cython.cimports.beanpole.engine.state.heap import Heap, sooner
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State
 from cython.cimports.beanpole.engine.state.tags import Tag, find_tag
 from cython.cimports.beanpole.engine.state.tube import Closed, Group, Groups, RuleSet, Tube
@@ -158,18 +158,12 @@ def key_of(group: Group, job: Job) -> int64_t:
 
 @cython.cfunc
 def keep_order(tube: Tube, group: Group, job: Job, state: State, now_ns: int64_t) -> cython.int:
-    """Note which job of a group has begun, where the order is strict, as one comes into a state.
-
-    While a log is read back it is not known yet whether it is: then the smallest id of those that somebody had.
-    """
-    if now_ns == 0:
-        if state != State.BURIED and job.reserve_count and (group.begun == 0 or job.id < group.begun):
-            group.begun = job.id
-    elif tube.rules is None or not tube.rules.group_strict:
+    """Note which job of a group has begun, where the order is strict, as one comes into a state."""
+    if tube.rules is None or not tube.rules.group_strict:
         return 0
-    elif group.begun == 0 and state != State.BURIED and (state == State.RESERVED or job.reserve_count):
+    if group.begun == 0 and state != State.BURIED and (state == State.RESERVED or job.reserve_count):
         group.begun = job.id
-    if tube.rules is None or not tube.rules.group_strict or group.begun != job.id:
+    if group.begun != job.id:
         return 0
     if state == State.BURIED and not tube.rules.group_hold_buried:
         group.begun = 0
@@ -373,16 +367,53 @@ def attach_groups(tube, now_ns):
 
 @cython.cfunc
 def order(tube: Tube, group: Group) -> cython.int:
-    """Let the job of a group that has begun come before the others, or hold them up, where the order is strict."""
+    """Let the job of a group that has begun come before the others, or hold them up; without a strict order none has."""
     at: cython.Py_ssize_t
     group.closed &= ~cython.cast(uint8_t, Closed.ORDER)
-    if tube.rules is None or not tube.rules.group_strict or group.begun == 0:
+    if group.begun == 0:
         return 0
+    strict: cython.bint = tube.rules is not None and tube.rules.group_strict
     for at in range(group.ready.count):
         if group.ready.entries[at].tie == group.begun:
-            group.ready.move(cython.cast(Item, group.ready.entries[at].item), BEGUN)
+            job: Job = cython.cast(Job, group.ready.entries[at].item)
+            group.begun *= strict
+            group.ready.move(job, key_of(group, job))
             return 0
-    group.closed |= Closed.ORDER
+    group.begun *= strict
+    if strict:
+        group.closed |= Closed.ORDER
+    return 0
+
+
+def begin_order(tube, now_ns):
+    """Let after a start of each group the first job have begun that was handed out and has not ended."""
+    if tube.groups is None or tube.rules is None or not tube.rules.group_strict:
+        return 0
+    recall(tube)
+    groups: list = list(tube.groups.by_name.values())
+    for each in groups:
+        cython.cast(Group, each, typecheck=True).begun = 0
+    for each in groups:
+        note_begun(tube, cython.cast(Group, each, typecheck=True).ready)
+    note_begun(tube, tube.delayed)
+    if tube.rules.group_hold_buried:
+        note_begun(tube, tube.buried)
+    for each in groups:
+        order(tube, cython.cast(Group, each, typecheck=True))
+        place(tube, cython.cast(Group, each, typecheck=True), now_ns)
+    return choose(tube)
+
+
+@cython.cfunc
+def note_begun(tube: Tube, heap: Heap) -> cython.int:
+    """Note which jobs of a heap are the first of their groups that were handed out."""
+    at: cython.Py_ssize_t
+    for at in range(heap.count):
+        job: Job = cython.cast(Job, heap.entries[at].item)
+        if job.reserve_count:
+            group: Group = tube.groups.by_name[group_name(job)]
+            if group.begun == 0 or job.id < group.begun:
+                group.begun = job.id
     return 0
 
 
