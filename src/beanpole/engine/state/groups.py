@@ -367,7 +367,7 @@ def attach_groups(tube, now_ns):
 
 @cython.cfunc
 def order(tube: Tube, group: Group) -> cython.int:
-    """Let the job of a group that has begun come before the others, or hold them up; without a strict order none has."""
+    """Let the job of a group that has begun come before the others, or hold them up; without strict order none has."""
     at: cython.Py_ssize_t
     group.closed &= ~cython.cast(uint8_t, Closed.ORDER)
     if group.begun == 0:
