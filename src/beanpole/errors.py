@@ -40,7 +40,6 @@ In the server, what a client does wrong is a reply, never an exception; what we 
 
 import enum
 from collections.abc import Sequence
-from typing import ClassVar
 
 
 class ExitCode(enum.IntEnum):
@@ -211,11 +210,8 @@ class UnsupportedError(ReplyError):
     `feature` is what it lacks, as ``list-extensions`` would name it: ``put-job.key`` for example.
     """
 
-    reasons: ClassVar[list[str]] = []
-    """Why servers that run in this process lack it, one for each: such a fake one is old because it was told to be."""
-
     def __init__(self, feature: str) -> None:
-        super().__init__(": ".join([f"the server does not support {feature}", *self.reasons[-1:]]))
+        super().__init__(f"the server does not support {feature}")
         self.feature = feature
 
 

@@ -28,7 +28,7 @@ from beanpole.client.address import Address
 from beanpole.client.stats import StatsJob
 from beanpole.client.sync import Client
 from beanpole.engine.commands import stats
-from beanpole.errors import ArgumentError, UnsupportedError
+from beanpole.errors import ArgumentError
 from beanpole.testing.world import NS_PER_S, START_NS, World
 
 if TYPE_CHECKING:
@@ -47,10 +47,6 @@ WALL_S_MAX = 4_102_444_800
 
 WALL_LOOK_NS = 86_400 * NS_PER_S
 """The engine sleeps no longer while it has schedules, for somebody may set the wall clock; here nobody does so."""
-
-
-OLD = "FakeServer(old=True) has beanstalkd's commands and no other; leave it out to have all"
-"""Why an old one lacks something, for who gets the error."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +128,6 @@ class FakeServer:
         self._auto_advance = auto_advance
         self._patience_s = patience
         self._world = World(body_bytes_max, tubes_max, extensions=not old)
-        self._old = old
         self._world.engine.wall_lead_ns = WALL_S * NS_PER_S - START_NS
         self._world.engine.wall_look_ns = WALL_LOOK_NS
         self._changed = threading.Condition()
@@ -158,8 +153,6 @@ class FakeServer:
         self._stopping = asyncio.Event()
         self._thread = threading.Thread(target=self._run, args=(self._loop,), name="FakeServer", daemon=True)
         self._thread.start()
-        if self._old:
-            UnsupportedError.reasons.append(OLD)
 
     def stop(self) -> None:
         """Closes all connections and stops listening; what is in the queue stays to be looked at."""
@@ -168,8 +161,6 @@ class FakeServer:
         if loop is not None:
             loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join()
-            if self._old:
-                UnsupportedError.reasons.remove(OLD)
 
     def drop_connections(self, away: float = 0) -> None:
         """Loses all connections, as a server does that is started again, or a node of a cluster that fails over.

@@ -133,7 +133,7 @@ def test_a_server_without_schedules_ends_the_worker() -> None:
     def work() -> None:
         pass
 
-    sentence = "^the schedule t of .*work: the server does not support set-schedule: "
+    sentence = "^the schedule t of .*work: the server does not support set-schedule"
     with (
         pytest.raises(UnsupportedError, match=sentence),
         FakeServer(old=True, patience=60) as server,
