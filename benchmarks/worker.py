@@ -175,6 +175,8 @@ def main() -> None:
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--keep", action="store_true", help="keep the medians in benchmarks/results")
     options = parser.parse_args()
+    if min(options.rounds, options.jobs, *options.processes) < 1:
+        parser.error("--rounds, --jobs and --processes are 1 or more")
     facts = machine.describe([THEIRS])
     servers = {name: each for name, each in SERVERS.items() if name in options.servers and installed(each[0])}
     rounds: dict[str, list[dict[str, float]]] = {name: [] for name in servers}
