@@ -213,6 +213,7 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "reserved": reserved,
     "lost": lost,
     "group": group,
+    "groups": lambda facts: f"no group is open that has any of the {facts['ready']} ready jobs",
     "timeouts": lambda facts: f"its time to run has ended {number_of(facts['count'], 'time', 'times')} before",
     "buried": lambda facts: jobs(facts) if "ids" in facts else "until it is kicked, moved or reserved by its id",
     "key": lambda facts: f"job {facts['job']} has its key; kick passes over it",

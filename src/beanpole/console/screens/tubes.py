@@ -283,7 +283,7 @@ BODY_BYTES = 200  # of each of their bodies
 
 SESSIONS_SHOWN = 10
 
-CLOSED = {"paused", "rate", "concurrency", "breaker"}
+CLOSED = {"paused", "rate", "concurrency", "breaker", "groups"}
 """The words of the reasons for which a tube hands out no jobs, though it has some and workers wait."""
 
 ALARMS = {"unwatched", "elsewhere"}

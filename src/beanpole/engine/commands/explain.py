@@ -316,6 +316,8 @@ def reasons_of_tube(queue: Queue, now_ns: int64_t, tube: Tube, held: list[int]) 
     reasons = closed_reasons(now_ns, tube) + full_reasons(tube)
     if ready_count(tube) == 0:
         reasons.append(reason("empty"))
+    elif tube.ready.count == 0:
+        reasons.append(reason("groups", ready=ready_count(tube)))
     if tube.delayed.count:
         next_job: Job = cython.cast(Job, tube.delayed.entries[0].item)
         left = seconds(deadline_of(next_job) - now_ns)
