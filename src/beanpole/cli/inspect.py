@@ -1,4 +1,4 @@
-"""``beanpole peek|stats|tubes|sessions|explain``; and what `top`, `tail` and `doctor` share, which watch a server."""
+"""``beanpole peek|stats|tubes|groups|sessions|explain``; and what `top`, `tail` and `doctor` share, which watch a server."""
 
 import sys
 import time
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from beanpole.cli.common import TARGET, Output, Server, body_fields, indented, verb
+from beanpole.cli.common import COUNT, TARGET, TUBE, Output, Server, body_fields, indented, verb
 from beanpole.cli.errors import Failure, missing, note
 from beanpole.cli.quantities import Duration
 from beanpole.cli.wrapping import wrapped
-from beanpole.client import Client, Explanation, Job, SessionInfo, StatsJob, StatsTube
+from beanpole.client import Client, Explanation, GroupStats, Job, SessionInfo, StatsJob, StatsTube
 from beanpole.errors import ExitCode, NotFoundError
 from beanpole.operations.listing import need, reasons_of
 from beanpole.operations.plan import run
@@ -36,6 +36,8 @@ COLUMNS: dict[str, str] = {
     "paused": "pause_time_left",
     "total": "total_jobs",
 }
+
+GROUP = ("group", "ready", "reserved", "delayed", "buried", "weight", "age", "closed")
 
 SESSION = ("number", "peer", "name", "since", "last_command", "age", "used", "watched", "waiting", "held", "oldest")
 
@@ -169,6 +171,26 @@ def all_tubes(client: Client[bytes]) -> list[StatsTube]:
     with client.pipeline(raise_errors=False) as pipeline:
         results = [pipeline.stats_tube(name) for name in names]
     return [result.result() for result in results if not isinstance(result.error, NotFoundError)]
+
+
+@verb("groups")
+@click.argument("tube", type=TUBE)
+@click.option("--group", help="Only this one.")
+@click.option("--limit", type=COUNT, help="The most groups.  [default: 1000, and no more]")
+def groups(server: Server, out: Output, tube: str, group: str | None, limit: int | None) -> None:
+    """Show the groups of TUBE that have jobs, those first of which most are ready.
+
+    age is for how many seconds the ready job that comes first has been there, closed says which rules hold the group
+    back now. A line without a name has the jobs without a group. The server must know stats-groups.
+    """
+    with missing(f"there is no tube {tube}"):
+        found = server.client().stats_groups(tube, group, limit)
+    out.table(GROUP, (asdict(each) if out.as_json else group_row(each) for each in found))
+
+
+def group_row(group: GroupStats) -> dict[str, object]:
+    age = "" if group.next_age is None else round(group.next_age)
+    return asdict(group) | {"age": age, "closed": " ".join(group.closed)}
 
 
 @verb("sessions")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain, islice
 from typing import Any
 
 import click
@@ -15,6 +16,7 @@ from beanpole.client.extensions import ID_MAX, STATES
 from beanpole.errors import ExitCode
 from beanpole.operations.listing import Filter, Missed, count_of, jobs_of
 from beanpole.operations.plan import run, walk
+from beanpole.protocol.limits import FRAMES_MAX
 
 COLUMNS = ("id", "state", "pri", "age", "left", "ttr", "reserves", "timeouts", "key", "why")
 DEAD_COLUMNS = ("id", "state", "pri", "death", "failed")
@@ -98,7 +100,12 @@ def list(  # noqa: A001 - the word for it
             failures.append(failure)
 
     shape = record_of if out.as_json else row_of
-    out.table([*(DEAD_COLUMNS if dead else COLUMNS), *(["body"] if bodies else [])], rows())
+    found = rows()
+    first = [] if out.as_json else [*islice(found, FRAMES_MAX)]
+    columns = [*(DEAD_COLUMNS if dead else COLUMNS), *(["body"] if bodies else [])]
+    if any(row["group"] for row in first):
+        columns.insert(columns.index("pri"), "group")
+    out.table(columns, chain(first, found))
     for each in failures:
         out.flush()
         note(each.message)
@@ -107,7 +114,8 @@ def list(  # noqa: A001 - the word for it
 
 def row_of(job: JobInfo, *, bodies: bool) -> dict[str, object]:
     failed, died = job.reason or "", death_of(job)
-    shown = job.as_dict() | {"key": job.key or "", "left": int(job.left or 0), "death": died, "failed": failed}
+    named = {"key": job.key or "", "group": job.group or ""}
+    shown = job.as_dict() | named | {"left": int(job.left or 0), "death": died, "failed": failed}
     return shown | {"why": shortened(first_line(failed or died)), "body": preview(job.body) if bodies else ""}
 
 

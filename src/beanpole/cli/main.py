@@ -30,6 +30,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Tubes": {
         "tubes": ("inspect", "Show all tubes."),
+        "groups": ("inspect", "Show the groups of a tube."),
         "pause": ("tube_verbs", "Keep the jobs of a tube from being reserved."),
         "resume": ("tube_verbs", "End the pause of a tube."),
         "rules": ("rules", "Set rules for tubes: attempts, limits, expiry and so on."),

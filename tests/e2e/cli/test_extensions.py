@@ -328,3 +328,26 @@ def test_export_keeps_keys_and_reasons(
         record = {"body": "x", "state": "buried", "key": "k", "reason": "no answer", "died": 1.5}
         cli("import", other, given=json.dumps(record).encode())
         assert client.stats_tube(other).current_jobs_buried == 1
+
+
+def test_groups(cli: Cli, client: Client[bytes], tube: str) -> None:
+    if lacks(cli, client, "stats-groups"):
+        assert "does not support stats-groups" in cli("groups", tube, code=1).err
+        return
+    client.set_rules(tube, {"group-concurrency": "1", "group-weight": "b=2"})
+    ids = [client.put(b"x", group=group) for group in ("a", "a", "b", None)]
+    client.reserve_job(ids[2])
+    lines = [line.split("\t") for line in cli("groups", tube).lines]
+    assert lines[0] == ["group", "ready", "reserved", "delayed", "buried", "weight", "age", "closed"]
+    assert [[*line[:6], line[7]] for line in lines[1:]] == [
+        ["a", "2", "0", "0", "0", "1", ""],
+        ["", "1", "0", "0", "0", "1", ""],
+        ["b", "0", "1", "0", "0", "2", "group-concurrency"],
+    ]
+    [only] = cli("groups", tube, "--group", "a", "--limit", 1, "--json").objects
+    assert (only["group"], only["ready"], only["next"], only["closed"]) == ("a", 2, ids[0], [])
+    assert cli("groups", "tube:123", code=2).err == "beanpole: there is no tube 123\n"
+    listed = [line.split("\t")[:3] for line in cli("list", tube, "--state", "ready").lines]
+    assert listed[0] == ["id", "state", "group"]
+    assert [line[2] for line in listed[1:]] == ["a", "a", ""]
+    client.drop_rules(tube)
