@@ -296,7 +296,7 @@ def test_a_worker_that_cannot_serve_is_told_of(server: FakeServer) -> None:
 
 def test_an_old_server_has_none_of_our_commands() -> None:
     with FakeServer(old=True) as server, beanpole.Client(server.url) as client:
-        with pytest.raises(beanpole.UnsupportedError, match="does not support set-schedule$"):
+        with pytest.raises(beanpole.UnsupportedError, match=r"does not support set-schedule$"):
             client.set_schedule("a", every=60)
         assert client.features() == frozenset()
 
