@@ -1,4 +1,4 @@
-"""``beanpole peek|stats|tubes|groups|sessions|explain``; and what `top`, `tail`, `doctor` share, which watch a server."""
+"""``beanpole peek|stats|tubes|groups|sessions|explain``; and what `top`, `tail`, `doctor` share: to watch a server."""
 
 import sys
 import time

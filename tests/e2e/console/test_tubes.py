@@ -91,6 +91,28 @@ def test_what_plain_beanstalkd_does_not_say_is_grey_with_the_reason(seen: Consol
     assert ("needs stats-tubes" in text or "need stats-tubes" in text) != is_ours(server)
 
 
+def test_a_tube_shows_its_groups(client: "Client[bytes]", looking: Console) -> None:
+    client.set_rules("grouped", "group-concurrency: 1")
+    ids = [client.put(b"x", tube="grouped", group=group) for group in ("a", "a", "<b>", None)]
+    client.reserve_job(ids[0])
+    client.reserve_job(ids[2])
+    client.reserve_job(ids[3])
+    text = looking.get("/tubes/grouped").text
+    rows = [re.sub("<[^>]*>", " ", row).split() for row in re.findall('<tr><th scope="row">.*?</tr>', text, re.DOTALL)]
+    assert [row[:6] for row in rows] == [
+        ["a", "1", "1", "0", "0", "1"],
+        ["&lt;b&gt;", "0", "1", "0", "0", "1"],
+        ["no", "group", "0", "1", "0", "0"],
+    ]
+    assert all(row[-1] == "group-concurrency" for row in rows)
+    assert "It hands out no jobs" in text
+    assert '<td class="cut mono" data-label="Group">a</td>' in looking.get("/jobs?tube=grouped").text
+    assert '<dt>Group</dt><dd class="mono">&lt;b&gt;</dd>' in looking.get(f"/jobs/{ids[2]}").text
+    answer = json.loads(looking.get("/api/v1/servers/one/tubes/grouped/groups?limit=1").text)
+    assert [(each["group"], each["next"]) for each in answer["items"]] == [("a", ids[1])]
+    assert looking.get("/api/v1/servers/one/tubes/nowhere/groups").status == 404
+
+
 def test_the_overview_says_what_is_wrong(seen: Console) -> None:
     text = page(seen, "/")
     assert "Jobs are ready in tubes that no connection watches" in text

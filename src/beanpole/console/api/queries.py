@@ -219,6 +219,7 @@ class Job(Struct, frozen=True):
     attempt: Annotated[int | None, Meta(description="Which attempt this is, from 1.")]
     attempts: Annotated[int | None, Meta(description="How many attempts it has, by a rule of its tube.")]
     key: str | None
+    group: str | None
     origin: Annotated[str | None, Meta(description="The tube in which it died.")]
     died: Annotated[float | None, Meta(description="When it died, in Unix seconds.")]
     size: Annotated[int | None, Meta(description="Bytes of its body.")]

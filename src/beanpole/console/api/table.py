@@ -5,7 +5,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from beanpole.console.answers import HEADERS
-from beanpole.console.api import actions, queries, schedules
+from beanpole.console.api import actions, groups, queries, schedules
 from beanpole.console.api.document import document
 from beanpole.console.api.operations import Example, Operation
 from beanpole.console.api.routes import Api
@@ -45,6 +45,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", f"{SERVER}/tubes", queries.list_tubes, (Example(query={"limit": 1000}),)),
     Operation("GET", TUBE, queries.get_tube),
     Operation("GET", f"{TUBE}/explain", queries.explain_tube),
+    Operation("GET", f"{TUBE}/groups", groups.list_groups),
     Operation(
         "GET",
         f"{TUBE}/jobs",

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from beanpole.client import Rules, StatsTube
+from beanpole.client import GroupStats, Rules, StatsTube
 from beanpole.client.ruling import ALL
 from beanpole.console.servers import Server
 from beanpole.errors import NotFoundError
@@ -21,6 +21,15 @@ async def tubes_of(server: Server) -> list[StatsTube]:
     client = await server.client()
     tubes, _ = await ask_pages(client, (await client.stats()).current_tubes)
     return list(tubes.values())
+
+
+async def groups_of(server: Server, tube: str, limit: int) -> list[GroupStats]:
+    """Returns the groups of a tube that have jobs, those first of which most are ready; none where it has no groups.
+
+    Raises NotFoundError, AwayError, and what a client does.
+    """
+    client = await server.client()
+    return await client.stats_groups(tube, limit=limit)
 
 
 NEEDS_RULES = "needs list-rules, which this server does not have"  # why a server shows no rules

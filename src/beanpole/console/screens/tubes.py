@@ -10,7 +10,7 @@ from markupsafe import Markup
 from beanpole.client import Explanation, StatsTube
 from beanpole.console.history import Key
 from beanpole.console.reading import failures, jobs, sessions, tubes
-from beanpole.console.reading.bodies import preview
+from beanpole.console.reading.bodies import preview, visible
 from beanpole.console.reading.tubes import tubes_of
 from beanpole.console.screens import charts, words
 from beanpole.console.screens.links import name_in
@@ -282,6 +282,7 @@ JOBS_SHOWN = 5  # jobs of each state
 BODY_BYTES = 200  # of each of their bodies
 
 SESSIONS_SHOWN = 10
+GROUPS_SHOWN = 10
 
 CLOSED = {"paused", "rate", "concurrency", "breaker", "groups"}
 """The words of the reasons for which a tube hands out no jobs, though it has some and workers wait."""
@@ -368,11 +369,12 @@ async def show_tube(view: View) -> dict[str, Any]:
     tube = row.tube if row is not None else StatsTube({}, name=name)
     nothing = sessions.Waiting(missing="the server does not answer")
     states = asyncio.gather(*(following(seen, tube, state) for state in jobs.STATES))
-    (why, why_not), waiting, applied, dead_of = await asyncio.gather(
+    (why, why_not), waiting, applied, dead_of, groups = await asyncio.gather(
         explained(seen, name),
         known(sessions.who_waits(seen.server, name), nothing),
         known(tubes.rules_of(seen.server, name), None),
         known(tubes.patterns_of_dead(seen.server, seen.sample, name), ()),
+        known(tubes.groups_of(seen.server, name, GROUPS_SHOWN + 1), []),
     )
     return {
         "seen": seen,
@@ -392,6 +394,8 @@ async def show_tube(view: View) -> dict[str, Any]:
         "sessions_shown": SESSIONS_SHOWN,
         "rules": applied,
         "has_rules": await known(tubes.has_rules(seen.server), otherwise=False),
+        "groups": [(each, visible(each.group)) for each in groups],
+        "groups_shown": GROUPS_SHOWN,
         "states": await states,
         "drawn": charts.charts_of(seen, span, name),
         "spans": charts.SPANS,
@@ -403,4 +407,6 @@ async def show_tube(view: View) -> dict[str, Any]:
     }
 
 
-TUBE = Screen("/tubes/{tube:path}", "tube.html", show_tube, live=("now", "pausing", "why", "next", "charts", "waiting"))
+LIVE = ("now", "pausing", "why", "groups", "next", "charts", "waiting")
+
+TUBE = Screen("/tubes/{tube:path}", "tube.html", show_tube, live=LIVE)

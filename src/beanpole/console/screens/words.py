@@ -56,5 +56,5 @@ def utc(unix_s: float) -> str:
     return date(unix_s).strftime("%Y-%m-%d %H:%M:%S")
 
 
-FILTERS = {each.__name__: each for each in (count, exact, rate, duration, size, machine_time, utc, visible)}
+FILTERS = {each.__name__: each for each in (count, exact, rate, duration, size, machine_time, utc, sentence, visible)}
 """By their names in templates; ``count`` is no length there."""
