@@ -15,6 +15,8 @@ from beanpole.cli.errors import Failure, missing, note
 from beanpole.cli.quantities import Duration
 from beanpole.cli.wrapping import wrapped
 from beanpole.client import Client, Explanation, GroupStats, Job, SessionInfo, StatsJob, StatsTube
+from beanpole.client.explanation import pairs_text
+from beanpole.client.job import meta_of
 from beanpole.errors import ExitCode, NotFoundError
 from beanpole.operations.listing import need, reasons_of
 from beanpole.operations.plan import run
@@ -92,11 +94,16 @@ def peek_tube(client: Client[bytes], tube: str, state: str) -> Job[bytes]:
 
 
 def show(
-    out: Output, job: Job[bytes], stats: StatsJob, *, raw: bool, said: Mapping[str, str] = MappingProxyType({})
+    out: Output,
+    job: Job[bytes],
+    stats: StatsJob,
+    *,
+    raw: bool,
+    said: Mapping[str, str | dict[str, str]] = MappingProxyType({}),
 ) -> None:
     """Write a job: its body to standard output, the rest to standard error if that is a terminal.
 
-    `said` is why it has failed or died.
+    `said` is why it has failed or died, and its headers.
     """
     if out.as_json:
         out.record(typed(stats) | dict(said) | body_fields(job.body), "")
@@ -104,7 +111,8 @@ def show(
     if not raw and sys.stderr.isatty():
         out.flush()
         note(f"job {job.id} of {stats.tube}: {stats.state}, priority {stats.pri}, age {stats.age} s, ttr {stats.ttr} s")
-        for line in [line for word, text in said.items() for line in indented(word, text)]:
+        texts = {word: each if isinstance(each, str) else pairs_text(each) for word, each in said.items()}
+        for line in [line for word, text in texts.items() for line in indented(word, text)]:
             click.echo(line, err=True)
     body = job.body
     if not raw and sys.stdout.isatty():
@@ -112,9 +120,10 @@ def show(
     out.write(body if raw or body.endswith(b"\n") else body + b"\n")
 
 
-def said_of(client: Client[bytes], id: int) -> dict[str, str]:
+def said_of(client: Client[bytes], id: int) -> dict[str, str | dict[str, str]]:
     reasons = run(client, reasons_of([id])).get(id, {})
-    return {word: reasons[word].text for word in ("died", "failed") if word in reasons and reasons[word].text}
+    said = {word: reasons[word].text for word in ("died", "failed") if word in reasons and reasons[word].text}
+    return said | ({"meta": meta_of(reasons["meta"].facts["meta"])} if "meta" in reasons else {})
 
 
 @verb("stats")

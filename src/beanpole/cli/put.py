@@ -25,6 +25,14 @@ from beanpole.errors import (
 READ_BYTES = 262_144  # at a time with --each-line
 
 
+def headers(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, str] | None:
+    """Return headers by name; None: there are none. Raises BadParameter."""
+    pairs = [each.partition("=") for each in given]
+    if bad := next((each for each, (name, sign, _) in zip(given, pairs, strict=True) if not (name and sign)), None):
+        raise click.BadParameter(f"NAME=VALUE is wanted, not {bad!r}")
+    return {name: value for name, _, value in pairs} or None
+
+
 @verb("put")
 @click.argument("bodies", nargs=-1, metavar="[BODY]...")
 @click.option("-t", "--tube", type=TUBE, default="default", show_default=True, help="The tube to put them into.")
@@ -33,6 +41,9 @@ READ_BYTES = 262_144  # at a time with --each-line
 )
 @click.option("--each-line", is_flag=True, help="Make a job of each line of the files, or of standard input.")
 @given_options("put")
+@click.option(
+    "--meta", metavar="NAME=VALUE", multiple=True, callback=headers, help="A header for who gets them; repeat. (*)"
+)
 def put(
     server: Server,
     out: Output,

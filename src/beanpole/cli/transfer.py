@@ -27,7 +27,7 @@ from beanpole.cli.quantities import ZONE, zone_of_machine
 from beanpole.cli.tube_verbs import Progress, enter, report_reserved
 from beanpole.client import Client, JobInfo
 from beanpole.client import limits as client_limits
-from beanpole.client.extensions import RESTING, STATES
+from beanpole.client.extensions import RESTING, STATES, meta_bytes
 from beanpole.errors import ArgumentError, DrainingError, ExitCode, OutOfMemoryError
 from beanpole.operations.batches import KEPT, batches, delete, put_copies, raise_lost
 from beanpole.operations.listing import Filter, count_of, with_bodies
@@ -60,7 +60,7 @@ def export(
     remove: bool,
     **scan: Any,
 ) -> ExitCode:
-    """Write the jobs of TUBE, each as a line of JSON, with its key and the reason of its last failure.
+    """Write the jobs of TUBE, each as a line of JSON, with its key, its headers and the reason of its last failure.
 
     Nothing is changed: the jobs are found by their ids, as "beanpole list" does it. Jobs that are put or finished
     during the export may or may not be in it.
@@ -220,9 +220,9 @@ def import_(
 ) -> ExitCode:
     """Put the jobs of FILE (or standard input) into TUBE: lines of JSON, as export writes them.
 
-    Body, priority, time to run and key are kept. A delayed job is delayed by the rest of its delay, a buried one is
-    buried with the reason of its last failure, any other is ready. Ids are new. A line needs "body" or "body_base64";
-    "pri", "ttr", "delay" (seconds), "state", "key" and "reason" may be left out.
+    Body, priority, time to run, key, group and headers are kept. A delayed job is delayed by the rest of its delay, a
+    buried one is buried with the reason of its last failure, any other is ready. Ids are new. A line needs "body" or
+    "body_base64"; "pri", "ttr", "delay" (seconds), "state", "key", "group", "meta" and "reason" may be left out.
 
     A line that is not a job, whose key another job has, or that the server refuses, is reported and skipped: exit code
     1. If the import is interrupted, it says how to continue; up to 1000 jobs without a key may then be put a second
@@ -343,8 +343,15 @@ def job_of(record: Any, *, ready: bool) -> JobInfo:
     delay = 0 if ready else number_of(record, "delay", 0)
     reason = text_of(record, "reason" if "reason" in record else "failed")  # as "beanpole list" calls it
     said: dict[str, Any] = {"reason": reason, "died": record.get("died")}
-    said |= {name: text_of(record, name) for name in KEPT}
+    said |= {name: (meta_in if name == "meta" else text_of)(record, name) for name in KEPT}
     return JobInfo(0, state="ready" if ready else state, pri=pri, ttr=ttr, left=delay, body=body, **said)
+
+
+def meta_in(record: dict[str, Any], key: str) -> dict[str, str] | None:
+    meta: dict[str, str] | None = record.get(key)
+    if meta is not None:
+        meta_bytes(meta)
+    return meta
 
 
 def text_of(record: dict[str, Any], key: str) -> str | None:

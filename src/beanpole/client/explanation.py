@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Self
 
+from beanpole.client.job import meta_of
 from beanpole.client.stats import lines_of, unquoted
 from beanpole.errors import UnexpectedReplyError
 
@@ -193,6 +194,10 @@ def death(tube: str, attempts: int, why: str) -> str:
     return f"in {tube}, after {number_of(attempts, 'attempt', 'attempts')}{f', as {end}' if end else ''}"
 
 
+def pairs_text(meta: Mapping[str, str]) -> str:
+    return ", ".join([f"{name}: {value}" for name, value in meta.items()])
+
+
 def full(facts: Facts) -> str:
     if facts["rule"] == "jobs-max":
         return f"jobs-max is {facts['limit']}, and {facts['count']} are ready or delayed"
@@ -224,6 +229,7 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "log": lambda facts: facts.get("obstacle") or "reserve waits until the log has written more",
     "attempts": attempts,
     "scheduled": scheduled,
+    "meta": lambda facts: pairs_text(meta_of(facts["meta"])),
     "died": died,
     "failed": lambda facts: facts["reason"],
 }

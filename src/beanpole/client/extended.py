@@ -106,6 +106,7 @@ class Extended(Generic[B]):
         first.
 
         The `group` says whose the job is: the groups of a tube take turns, and have limits of their own by its rules.
+        `meta` are its headers: up to 16 names with values, which the server carries for who gets the job.
         """
         return put_call(self._session, body, (priority, delay, ttr), tube, inserted, **options)
 

@@ -8,6 +8,7 @@ raises :class:`~beanpole.errors.ArgumentError` before.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Concatenate, ParamSpec, TypeVar
+from urllib.parse import quote
 
 from beanpole.errors import ArgumentError
 from beanpole.limits import MOMENT_S_MAX, PRI_MAX
@@ -78,6 +79,25 @@ def key_bytes(key: object) -> bytes:
     if not 1 <= len(data) <= limits.KEY_BYTES_MAX or any(byte <= 32 or byte == 127 for byte in data):
         raise ArgumentError(f"a key has 1 to {limits.KEY_BYTES_MAX} bytes, no space and no control: {key!r}")
     return data
+
+
+def meta_bytes(meta: object) -> bytes:
+    """The headers of a job. Raises ArgumentError."""
+    if not isinstance(meta, Mapping) or not all(isinstance(text, str) for pair in meta.items() for text in pair):
+        raise ArgumentError(f"meta is a dict of names and values, all strings, not {meta!r}")
+    try:
+        data = ",".join([f"{escaped(name, '')}:{escaped(value, ':')}" for name, value in meta.items()]).encode()
+    except UnicodeEncodeError:
+        raise ArgumentError(f"meta is text in UTF-8: {meta!r}") from None
+    most, pairs = limits.META_BYTES_MAX, limits.META_PAIRS_MAX
+    if "" in meta or len(meta) > pairs or len(data) > most:
+        raise ArgumentError(f"meta has names, up to {pairs}, and {most} bytes as it is sent, not {len(data)}: {meta!r}")
+    return data
+
+
+def escaped(text: str, safe: str) -> str:
+    """A name or a value in the headers of a job."""
+    return quote(text, safe="!#$&'()*+./;<=>?@[]^`{|}" + safe)
 
 
 def name_bytes(name: object) -> bytes:

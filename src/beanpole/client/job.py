@@ -37,6 +37,8 @@ class JobInfo:
     """How many attempts the job has, by a rule of its tube."""
     key: str | None = None
     group: str | None = None
+    meta: dict[str, str] | None = field(default=None, hash=False)
+    """Its headers."""
     origin: str | None = None
     """The tube in which it died (``from=``)."""
     died: float | None = None
@@ -99,7 +101,13 @@ def seconds(text: str) -> float:
     return float(text) if "." in text else int(text)
 
 
-Kind = Callable[[str], int | float | str]
+def meta_of(text: str) -> dict[str, str]:
+    """Headers by name, as the server has them: of a name that is there twice the last."""
+    pairs = (each.partition(":") for each in text.split(",") if each)
+    return {unescaped(name): unescaped(value) for name, _, value in pairs}
+
+
+Kind = Callable[[str], int | float | str | dict[str, str]]
 
 KINDS: dict[str, tuple[str, Kind]] = {
     "from": ("origin", str),
@@ -109,6 +117,7 @@ KINDS: dict[str, tuple[str, Kind]] = {
     **{name: (name, seconds) for name in ("age", "delay", "died", "left", "scheduled")},
     **{name: (name, str) for name in ("why", "schedule")},
     **{name: (name, unescaped) for name in ("peer", "reason")},
+    "meta": ("meta", meta_of),
 }
 """The fields of a JOB on the wire: what they are called here, and what each is."""
 
@@ -129,6 +138,11 @@ class Job(Generic[B]):
     def info(self) -> JobInfo | None:
         """What the server said of it when it was reserved. None: it did not, as its answer was no JOB."""
         return None if self._frame is None else JobInfo.parse(self._frame)
+
+    @property
+    def meta(self) -> dict[str, str]:
+        """Its headers, as far as the server said them: ``reserve`` and ``peek`` do not, ``reserve-many`` does."""
+        return (self.info and self.info.meta) or {}
 
     def __repr__(self) -> str:
         return f"beanpole.Job(id={self.id!r}, body={self.body!r})"

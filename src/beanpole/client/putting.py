@@ -1,6 +1,6 @@
 """Putting a job with the options that beanstalkd does not know. No I/O."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -11,6 +11,7 @@ from beanpole.client.extensions import (
     choice,
     key_bytes,
     line,
+    meta_bytes,
     optional,
     seconds,
     size_of,
@@ -45,6 +46,7 @@ class PutOptions(TypedDict, total=False):
     at: datetime | float | None
     within: float | None
     group: str | None
+    meta: Mapping[str, str] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ def put_call(
     at: datetime | float | None = None,
     within: float | None = None,
     group: str | None = None,
+    meta: Mapping[str, str] | None = None,
 ) -> "Call[T]":
     """A ``put-job``; on a server without it a ``put``, if that can say all that is asked for.
 
@@ -108,6 +111,7 @@ def put_call(
         until=optional(until, choice, ("delete", "reserve"), "until"),
         expire=optional(expire, seconds, "expire"),
         group=optional(group, key_bytes),
+        meta=optional(meta or None, meta_bytes),
     )
     if key is None and (taken is not None or until is not None):
         raise ArgumentError("taken and until are about a key, and there is none")
@@ -116,7 +120,7 @@ def put_call(
     if within is not None and taken != "replace":
         raise ArgumentError("within is for a put that replaces what is there: taken='replace'")
     instead = None
-    if key is None and expire is None and group is None:
+    if key is None and expire is None and group is None and not meta:
         if at is not None:
             at_s = float(unix_seconds(at, "at"))
             instead = partial(fallback.put_at, session, partial(plain_put, data, priority, ttr), at_s, tube, take)

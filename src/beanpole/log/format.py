@@ -22,7 +22,7 @@ from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memcpy
 
 from beanpole.limits import TUBE_NAME_BYTES_MAX
-from beanpole.protocol.limits import KEY_BYTES_MAX, TEXT_BYTES_MAX
+from beanpole.protocol.limits import KEY_BYTES_MAX, META_BYTES_MAX, TEXT_BYTES_MAX
 
 MAGIC = b"BEANPOLE"
 VERSION = 3
@@ -86,6 +86,7 @@ TAG_SIZES = {
     Tag.DEATH: (DEATH_FIXED + 1, DEATH_FIXED + TUBE_NAME_BYTES_MAX),
     Tag.FAILURE_TEXT: (1, TEXT_BYTES_MAX),
     Tag.SCHEDULED: (SCHEDULED_FIXED + 1, SCHEDULED_FIXED + TUBE_NAME_BYTES_MAX),
+    Tag.META: (1, META_BYTES_MAX),
 }
 """The tags of a job that this program knows, and of each the least and the most bytes of what it says."""
 

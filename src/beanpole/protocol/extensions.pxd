@@ -41,6 +41,7 @@ cpdef enum Kind:
     SWITCH                               # on or off
     AT                                   # seconds since 1970
     GROUP                                # of a job
+    META                                 # its headers, as `name:value,name:value`
     KEEP                                 # whole seconds, up to KEEP_S_MAX
     TOKEN                                # 32 hex digits
     ENDS                                 # all: which ends of a connection
@@ -71,6 +72,8 @@ cdef struct Arguments:
     Py_ssize_t after_bytes
     const char *group_at                 # GROUP
     Py_ssize_t group_bytes
+    const char *meta_at                  # META
+    Py_ssize_t meta_bytes
     const char *key_at                   # KEY NAME TOKEN
     Py_ssize_t key_bytes
     int64_t timeout_ns

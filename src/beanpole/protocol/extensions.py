@@ -53,6 +53,7 @@ KIND_NAMES = {
     Kind.SWITCH: b"switch",
     Kind.AT: b"at",
     Kind.GROUP: b"group",
+    Kind.META: b"meta",
     Kind.KEEP: b"seconds",
     Kind.TOKEN: b"token",
     Kind.ENDS: b"ends",
@@ -74,7 +75,7 @@ EXTENSIONS = (
         (Kind.BYTES,),
         (
             *(Kind.TUBE, Kind.PRI, Kind.DELAY, Kind.AT, Kind.WITHIN, Kind.TTR),
-            *(Kind.KEY, Kind.TAKEN, Kind.UNTIL, Kind.EXPIRE, Kind.GROUP),
+            *(Kind.KEY, Kind.TAKEN, Kind.UNTIL, Kind.EXPIRE, Kind.GROUP, Kind.META),
         ),
     ),
     (b"find-job", (Kind.TUBE, Kind.KEY), ()),
@@ -206,6 +207,8 @@ def named(args):
         values[Kind.AFTER_TUBE] = values[Kind.AFTER_PATTERN] = values[Kind.AFTER_SCHEDULE] = after
     if given & bit(Kind.GROUP):
         values[Kind.GROUP] = args.group_at[: args.group_bytes]
+    if given & bit(Kind.META):
+        values[Kind.META] = args.meta_at[: args.meta_bytes]
     if given & (bit(Kind.KEY) | bit(Kind.NAME) | bit(Kind.TOKEN)):
         values[Kind.KEY] = values[Kind.NAME] = values[Kind.TOKEN] = args.key_at[: args.key_bytes]
     return {KIND_NAMES[kind].decode(): values[kind] for kind in KIND_NAMES if kind in values and given & bit(kind)}

@@ -9,6 +9,12 @@ EXTENSION_LINE_BYTES_MAX = 8_192
 KEY_BYTES_MAX = 200
 """Bytes of a job's key, as many as a tube's name may have."""
 
+META_BYTES_MAX = 1_024
+"""Bytes of a job's headers as they are written: a trace with its state, and some words more."""
+
+META_PAIRS_MAX = 16
+"""Headers of a job."""
+
 SESSION_NAME_BYTES_MAX = 200
 """Bytes of what a session is called, as many as a tube's name may have."""
 

@@ -19,6 +19,8 @@ from beanpole.protocol.extensions import EXTENSIONS, FIELD_NAMES, KIND_NAMES, fo
 
 KEY_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.KEY_BYTES_MAX)
 SESSION_NAME_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.SESSION_NAME_BYTES_MAX)
+META_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.META_BYTES_MAX)
+META_PAIRS_MAX = cython.declare(cython.int, protocol_limits.META_PAIRS_MAX)
 KEEP_S_MAX = cython.declare(uint32_t, protocol_limits.KEEP_S_MAX)
 TOKEN_BYTES = cython.declare(cython.Py_ssize_t, protocol_limits.TOKEN_BYTES)
 FRAMES_MAX = cython.declare(uint32_t, protocol_limits.FRAMES_MAX)
@@ -242,6 +244,10 @@ def read_text(
         args.group_at = at
         args.group_bytes = end - at
         return is_key(at, end)
+    if kind == Kind.META:
+        args.meta_at = at
+        args.meta_bytes = end - at
+        return is_meta(at, end)
     if kind == Kind.NAME:
         args.key_at = at
         args.key_bytes = end - at
@@ -291,6 +297,48 @@ def is_key(at: cython.p_const_char, end: cython.p_const_char) -> cython.bint:
     while at < end and cython.cast(cython.uchar, at[0]) > 32 and at[0] != 127:
         at += 1
     return at == end
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def is_meta(at: cython.p_const_char, end: cython.p_const_char) -> cython.bint:
+    """Whether the bytes are headers: names, each with ``:`` and its value behind, which may be empty; ``,`` between."""
+    if end - at > META_BYTES_MAX:
+        return False
+    pairs: cython.int = 0
+    while pairs < META_PAIRS_MAX:
+        pairs += 1
+        comma = cython.cast(cython.p_const_char, memchr(at, 44, end - at))
+        stop: cython.p_const_char = end if comma is cython.NULL else comma
+        colon = cython.cast(cython.p_const_char, memchr(at, 58, stop - at))
+        if colon is cython.NULL or colon == at or not is_escaped(at, stop):
+            return False
+        if stop == end:
+            return True
+        at = stop + 1
+    return False
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def is_escaped(at: cython.p_const_char, end: cython.p_const_char) -> cython.bint:
+    """Whether the bytes are printable ASCII without spaces, and each ``%`` has two hex digits behind it."""
+    while at < end:
+        if not 33 <= at[0] <= 126:
+            return False
+        if at[0] == 37:
+            if end - at < 3 or not is_hex(at[1]) or not is_hex(at[2]):
+                return False
+            at += 2
+        at += 1
+    return True
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def is_hex(byte: cython.char) -> cython.bint:
+    return 48 <= byte <= 57 or 65 <= byte <= 70 or 97 <= byte <= 102
 
 
 @cython.cfunc

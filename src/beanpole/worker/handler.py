@@ -186,7 +186,10 @@ class Counters:
 class Task(Job[B]):
     """A job as its handler sees it: its id and body, and which attempt this is."""
 
-    __slots__ = ("attempt", "cancelled", "counted", "fire", "mark", "max_attempts", "schedule", "scheduled_at", "stats")
+    __slots__ = (
+        *("attempt", "cancelled", "counted", "fire", "mark", "max_attempts"),
+        *("meta", "schedule", "scheduled_at", "stats"),
+    )
 
     def __init__(self, id: int, body: B, stats: StatsJob, attempt: int, max_attempts: int | None) -> None:
         super().__init__(id, body)
@@ -203,6 +206,8 @@ class Task(Job[B]):
         """
         self.counted = False
         """Whether the server counts the attempts, by a rule of the tube, and says when the next one is."""
+        self.meta: dict[str, str] = {}
+        """Its headers, as they were put."""
         self.schedule: str | None = None
         """The schedule that has put the job; None: no schedule has."""
         self.scheduled_at: datetime | None = None

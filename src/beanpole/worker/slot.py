@@ -359,4 +359,5 @@ def task_of(
         task.counted = True
     if info is not None:
         task.schedule, task.scheduled_at, task.fire = info.schedule, info.scheduled_at, info.fire
+        task.meta = info.meta or {}
     return task

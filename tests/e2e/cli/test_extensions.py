@@ -32,6 +32,17 @@ def test_put_with_a_key(cli: Cli, client: Client[bytes], tube: str) -> None:
     assert client.find_job(tube, "k").id == first["id"]
 
 
+def test_headers_go_through_export_and_import(cli: Cli, client: Client[bytes], tube: str) -> None:
+    if lacks(cli, client, "put-job.meta"):
+        assert "does not support put-job" in cli("put", "-t", tube, "--meta", "a=b", "x", code=1).err
+        return
+    meta = {"tenant": "acme", "note": "50 %, ü"}
+    cli("put", "-t", tube, "--meta", "tenant=acme", "--meta", "note=50 %, ü", "x")
+    cli("import", f"{tube}-b", given=cli("export", tube).out)
+    assert [each["meta"] for each in cli("list", f"{tube}-b", "--json").objects] == [meta]
+    assert [each["meta"] for each in cli("peek", f"{tube}-b", "--json").objects] == [meta]
+
+
 def test_put_with_an_expiry(cli: Cli, client: Client[bytes], tube: str) -> None:
     if lacks(cli, client, "put-job", "put-job.expire"):
         assert "does not support put-job" in cli("put", "-t", tube, "--expire", 5, "delete 1\r\n", code=1).err

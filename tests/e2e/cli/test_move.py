@@ -292,11 +292,12 @@ def test_import_says_which_lines_are_no_jobs(cli: Cli, client: Client[bytes], tu
         '{"body": "x", "reason": 5}',
         r'{"body": "x", "state": "buried", "reason": "\ud800"}',
         r'{"body": "x", "key": "\ud800"}',
+        '{"body": "x", "meta": {"a": 1}}',
         '{"body": "last", "unknown": 1}',
     ]
     done = cli("import", tube, given="\n".join(lines).encode(), code=1)
     said = [line.partition(": line ")[2] for line in done.err.splitlines()]
-    assert [line.split(":")[0] for line in said] == [str(number) for number in range(2, 15)]
+    assert [line.split(":")[0] for line in said] == [str(number) for number in range(2, 16)]
     assert said[0] == "2: this is not a job: it is not JSON"
     assert said[8] == f"10: put into {tube}: JOB_TOO_BIG: the body is larger than the server's limit of 65535 bytes"
     assert said[9] == "11: this is not a job: body must be a string, not 5"

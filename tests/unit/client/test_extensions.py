@@ -115,6 +115,7 @@ def test_the_error_names_the_option_that_is_missing(make: Maker) -> None:
         calls: list[tuple[Callable[[], object], str]] = [
             (lambda: client.put("x", key="k"), "put-job.key"),
             (lambda: client.put("x", expire=1), "put-job.expire"),
+            (lambda: client.put("x", meta={"a": "b"}), "put-job.meta"),
             (lambda: client.change_job(1, expire=1), "change-job.expire"),
             (lambda: client.list_jobs("t", "ready", bodies=10), "list-jobs.bodies"),
         ]
@@ -321,6 +322,11 @@ def test_a_page_of_a_list(make: Maker) -> None:
         lambda client: client.put("x", delay=2.0**32),
         lambda client: client.put("x", key="k", ttr=0.5),
         lambda client: client.put("x", key="k", tube="a b"),
+        lambda client: client.put("x", meta={"": "a"}),
+        lambda client: client.put("x", meta={"a": 1}),
+        lambda client: client.put("x", meta={"a": "b" * 1023}),
+        lambda client: client.put("x", meta={str(number): "" for number in range(17)}),
+        lambda client: client.put("x", meta={"a": "\ud800"}),
         lambda client: client.find_job("t", "a b"),
         lambda client: client.find_job("t", "\ud800"),
         lambda client: client.change_job(-1, priority=1),

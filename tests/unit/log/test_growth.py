@@ -22,7 +22,7 @@ from beanpole.log.files.recovery import recover
 from beanpole.log.format import FRAME, TUBE_FIXED, WHOLE_FIXED, Fields, Kind, number_record, segment_header
 from beanpole.log.reader import read_header
 from beanpole.log.replay import Replay
-from beanpole.protocol.limits import KEY_BYTES_MAX, TEXT_BYTES_MAX
+from beanpole.protocol.limits import KEY_BYTES_MAX, META_BYTES_MAX, TEXT_BYTES_MAX
 from tests.simulation.disk import SimDisk
 from tests.simulation.server import Server
 from tests.unit.log import real_log
@@ -264,6 +264,7 @@ SIZES = {
     Tag.DEATH: (15, 14 + TUBE_NAME_BYTES_MAX),
     Tag.FAILURE_TEXT: (1, TEXT_BYTES_MAX),
     Tag.SCHEDULED: (17, 16 + TUBE_NAME_BYTES_MAX),
+    Tag.META: (1, META_BYTES_MAX),
 }
 """The least and the most bytes of what each tag of a job says, by docs/wal-format.md."""
 

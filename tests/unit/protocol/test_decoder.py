@@ -224,6 +224,7 @@ GOOD: dict[Kind, tuple[bytes, ...]] = {
     Kind.WITHIN: (b"0", b"0.5", b"4294967295.999"),
     Kind.EXPIRE: (b"1", b"0.5"),
     Kind.GROUP: (b"g", b"g" * 200, b"\xff=\x21"),
+    Kind.META: (b"a:", b"a:b:c,d=e:%2C%aF", b"a:," * 15 + b"a:", b"a:" + b"b" * 1022),
     Kind.KEEP: (b"0", b"600"),
     Kind.TOKEN: (b"0123456789abcdef" * 2,),
     Kind.ENDS: (b"all",),
@@ -239,6 +240,10 @@ BAD: dict[Kind, tuple[bytes, ...]] = {
     Kind.COUNT: (b"0", b"1001"),
     Kind.LIMIT: (b"0", b"1001"),
     Kind.GROUP: (b"g" * 201, b"\x1f", b"a\tb"),
+    Kind.META: (
+        *(b"a", b":b", b"a:,", b"a:b,", b",a:b", b"a:b,c", b"a:%4", b"a:%4g", b"%:", b"a:\xff", b"a:\x7f"),
+        *(b"a:," * 16 + b"a:", b"a:" + b"b" * 1023),
+    ),
     Kind.KEEP: (b"601", b"1.5", b"-1"),
     Kind.TOKEN: (b"a" * 31, b"a" * 33, b"A" * 32, b"g" * 32),
     Kind.TAKEN: (b"kee", b"keepx"),

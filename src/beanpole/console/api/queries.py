@@ -220,6 +220,7 @@ class Job(Struct, frozen=True):
     attempts: Annotated[int | None, Meta(description="How many attempts it has, by a rule of its tube.")]
     key: str | None
     group: str | None
+    meta: Annotated[dict[str, str] | None, Meta(description="Its headers, by their names.")]
     origin: Annotated[str | None, Meta(description="The tube in which it died.")]
     died: Annotated[float | None, Meta(description="When it died, in Unix seconds.")]
     size: Annotated[int | None, Meta(description="Bytes of its body.")]

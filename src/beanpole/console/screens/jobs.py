@@ -180,7 +180,7 @@ SCREEN = Screen("/jobs", "jobs.html", show, live=("counts",), title="Jobs", key=
 
 # --- One job ----------------------------------------------------------------------------------------------------------
 
-PAST = {"died", "failed"}  # the reasons of `explain` that say what was, not what is
+PAST = {"died", "failed", "meta"}  # the reasons of `explain` that don't say why it waits
 
 
 async def show_job(view: View) -> dict[str, Any]:
@@ -201,6 +201,7 @@ async def show_job(view: View) -> dict[str, Any]:
         "stats": found.stats,
         "key": visible(found.info.key or ""),
         "group": visible(found.info.group or ""),
+        "meta": {visible(name): visible(value) for name, value in (found.info.meta or {}).items()},
         "counters": COUNTERS,
         "verbs": [(each.name, each.text, "danger" if each.is_danger else "") for each in verbs],
         "lacking": lacking,

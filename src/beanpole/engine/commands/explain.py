@@ -262,12 +262,15 @@ def past_reasons(now_ns: int64_t, job: Job) -> list[str]:
         fire = {"fire": scheduled.fire} if scheduled.fire else {}
         name = quoted(scheduled.name[: scheduled.name_bytes])
         reasons.append(reason("scheduled", schedule=name, scheduled=seconds(scheduled.at_ns), **fire))
+    at: cython.p_const_char = find_tag(job, Tag.META, cython.address(size))
+    if at is not cython.NULL:
+        reasons.append(reason("meta", meta=quoted(at[:size])))
     death: Death
     if read_death(job, cython.address(death)):
         ago, why = seconds(now_ns - death.at_ns), quoted(WHY_WORDS.get(death.why, b""))
         tube = quoted(death.tube[: death.tube_bytes])
         reasons.append(reason("died", ago=ago, tube=tube, attempts=death.attempts, why=why))
-    at: cython.p_const_char = find_tag(job, Tag.FAILURE_TEXT, cython.address(size))
+    at = find_tag(job, Tag.FAILURE_TEXT, cython.address(size))
     if at is not cython.NULL:
         reasons.append(reason("failed", reason=quoted(at[:size])))
     return reasons

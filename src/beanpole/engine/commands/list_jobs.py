@@ -39,7 +39,7 @@ from beanpole.engine import limits
 from beanpole.engine.state.failures import WHY_WORDS
 
 FIELD_TEXT_BYTES_MAX = cython.declare(cython.Py_ssize_t, 2_800)
-"""Bytes of a text in a field: a line has at most 4 096. Only a reason with many control characters has more."""
+"""Bytes of a text in a field: a line has at most 4 096, or 5 120 with headers. Few reasons have more."""
 
 STATES = (b" state=ready pri=", b" state=reserved pri=", b" state=delayed pri=", b" state=buried pri=")
 states = cython.declare("const char *[4]")  # what a frame says of each State, up to the priority
@@ -159,6 +159,10 @@ def add_more(out, queue, job):
     said = find_tag(job, Tag.GROUP, cython.address(size))
     if said is not cython.NULL:
         out.add(b" group=", 7)
+        out.add(said, size)
+    said = find_tag(job, Tag.META, cython.address(size))
+    if said is not cython.NULL:
+        out.add(b" meta=", 6)
         out.add(said, size)
     scheduled: Scheduled
     if read_scheduled(job, cython.address(scheduled)):

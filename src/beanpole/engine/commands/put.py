@@ -98,9 +98,7 @@ def put_job(queue, now_ns, session, command):
     if group is not None and not given & bit(Kind.GROUP):
         name = name[: len(name) - len(group) - 1]
         tube = queue.tube_named(name)
-    size: cython.Py_ssize_t = len(name) + command.body_bytes + RULE_TAGS_BYTES
-    if group is not None:
-        size += TAG_FRAME_BYTES + len(group)
+    size: cython.Py_ssize_t = len(name) + command.body_bytes + RULE_TAGS_BYTES + tags_asked(command)
     holder: Job = None
     merges: cython.bint = False
     overwrites: cython.bint = command.args.replace
@@ -116,8 +114,6 @@ def put_job(queue, now_ns, session, command):
         holder = None
         merges = False
         tube = queue.tube_named(name)
-    if given & bit(Kind.EXPIRE):
-        size += TAG_FRAME_BYTES + EXPIRY_BYTES
     if holder is not None:
         size += holder.tag_bytes  # of which a replacement keeps some
     # Three outcomes besides a new job: the key stays where it is (EXISTS, or merged by a rule); a job that waits is
@@ -149,6 +145,18 @@ def put_job(queue, now_ns, session, command):
     if replaces:
         return replace(queue, now_ns, session, command, holder)
     return insert(queue, now_ns, session, command, queue.open_tube(name) if tube is None else tube, holder)
+
+
+def tags_asked(command):
+    """Return the bytes of the tags that a put asks for, besides that of its key."""
+    size: cython.Py_ssize_t = 0
+    if command.args.given & bit(Kind.GROUP):
+        size += TAG_FRAME_BYTES + command.args.group_bytes
+    if command.args.given & bit(Kind.META):
+        size += TAG_FRAME_BYTES + command.args.meta_bytes
+    if command.args.given & bit(Kind.EXPIRE):
+        size += TAG_FRAME_BYTES + EXPIRY_BYTES
+    return size
 
 
 def group_for(queue, command, name):
@@ -197,6 +205,7 @@ def insert(queue, now_ns, session, command, tube, before):
     elif tube.rules is not None and tube.rules.unique:
         give_body_key(job, tube.rules.unique_until_reserve)
     take_group(job, command)
+    take_meta(job, command)
     take_numbers(job, command)
     take_time(job, command)
     add_job(queue, now_ns, job, delay_of(command, 0))
@@ -224,6 +233,7 @@ def replace(queue, now_ns, session, command, job):
     else:
         give_key(job, command.args.key_at, command.args.key_bytes, command.args.until_reserve)
     take_group(job, command)
+    take_meta(job, command)
     take_numbers(job, command)
     take_time(job, command)
     delay_ns: int64_t = delay_of(command, now_ns - job.created_at_ns)
@@ -259,6 +269,13 @@ def take_group(job, command):
     else:
         return 0
     return read_flags(job)
+
+
+def take_meta(job, command):
+    """Give a job that is in no state its headers, or none."""
+    if command.args.given & bit(Kind.META):
+        return put_tag(job, Tag.META, command.args.meta_at, command.args.meta_bytes)
+    return put_tag(job, Tag.META, cython.NULL, 0) if job.tag_bytes else 0
 
 
 def take_numbers(job, command):

@@ -12,6 +12,7 @@ cpdef enum Tag:
     DEATH = 130                          # when, after how many attempts, why and in which tube it died
     FAILURE_TEXT = 131                   # why its last attempt failed, as its worker said
     SCHEDULED = 132                      # which schedule has put it, for which of its times
+    META = 134                           # its headers, as they were put
 
 cdef enum:
     TAG_FRAME_BYTES = 3                  # in front of what a tag says: its number and its size
