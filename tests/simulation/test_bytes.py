@@ -11,6 +11,7 @@ import pytest
 from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
 from beanpole.engine.state.job import State
+from beanpole.log.compaction import group_pauses
 from beanpole.log.encoder import Encoder
 from beanpole.log.errors import DamageError
 from beanpole.log.files.names import segment_name, segment_number
@@ -25,7 +26,7 @@ from tests.simulation.runner import NS_PER_S, Clock
 from tests.simulation.said import schedules_of
 
 Jobs = tuple[tuple[int, bytes, int, int, int, int, int, int, int, int, int, int] | bytes, ...]
-"""All jobs, each as the numbers and the body that a restart must bring back, and what is said of each schedule."""
+"""All jobs, each as the numbers and the body that a restart brings back, all schedules, and the pauses of groups."""
 
 SEGMENT_BYTES = 700
 
@@ -52,7 +53,8 @@ def state_of(engine: Engine) -> Jobs:
         )
         for job in engine.jobs.jobs()
     )
-    return (*jobs, *[said.text for said in schedules_of(engine).values()])
+    pauses = [b"%b %b %d" % (each.tube, each.group, each.until_ns) for each in group_pauses(engine)]
+    return (*jobs, *[said.text for said in schedules_of(engine).values()], *pauses)
 
 
 @dataclass
@@ -128,6 +130,10 @@ class Writer:
         self.say(b"put 0 0 100 1", b"x")
         self.say(b"reserve-job 8")
         self.say(b"delete 4")
+        self.say(b"put-job 1 tube=groups group=g", b"x")
+        self.say(b"pause-group groups g 20")
+        self.say(b"pause-group groups g 0")
+        self.say(b"pause-group groups g 30")
         self.say(b"keep-session 10 " + b"a" * 32)
         self.say(b"reserve-job 5")
         self.say(b"bury 5 1")

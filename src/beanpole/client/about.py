@@ -33,6 +33,8 @@ MEANINGS = {
     "change-body": "there is no such job, or somebody has reserved it",
     **dict.fromkeys(("find-job", "cancel-key"), "no job of the tube has the key"),
     **dict.fromkeys(("stats-tube", "pause-tube", "clear-tube", "list-jobs", "move-jobs", "explain-tube"), NO_TUBE),
+    "stats-groups": NO_TUBE,
+    "pause-group": "the group has no job, and is not paused",
     "get-rules": "no rules apply to the tube",
     "drop-rules": "the pattern has no rules",
     **dict.fromkeys(("get-schedule", "drop-schedule", "pause-schedule", "fire-schedule"), "there is no such schedule"),

@@ -142,6 +142,8 @@ def reserved(facts: Facts) -> str:
 def group(facts: Facts) -> str:
     name = f"group {facts['group']}" if facts["group"] else "no group"
     held = f"of {name}, of which {number_of(facts['held'], 'job is', 'jobs are')} held"
+    if "paused" in facts:
+        held += f", and which is paused for {facts['paused']} s more"
     if "limit" in facts:
         held += f", and no more may be than {facts['limit']}"
     if "left" in facts:

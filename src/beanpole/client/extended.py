@@ -349,6 +349,15 @@ class Extended(Generic[B]):
         return reads(made, GroupStats.parse_many)
 
     @command
+    def pause_group(self, tube: str, group: str, delay: float) -> "Call[None]":
+        """Keeps jobs of a group from being reserved for `delay` seconds; 0 ends a pause (``pause-group``).
+
+        Raises NotFoundError if the group has no job and is not paused, OutOfMemoryError if too many are.
+        """
+        data, needs = line(b"pause-group", wire.tube_name(tube), key_bytes(group), seconds(delay, "delay"))
+        return Call(data, Word.PAUSED, needs=needs)
+
+    @command
     def list_sessions(self, after: int | None = None, limit: int | None = None) -> "Call[list[SessionInfo]]":
         """Who is connected, in the order in which they came, of those behind the number `after` (``list-sessions``).
 

@@ -368,7 +368,9 @@ class GroupStats:
     next_age: float | None
     """For how many seconds that has been there."""
     closed: list[str]
-    """The rules that hold it back now."""
+    """What holds it back now: rules, or ``pause``."""
+    pause_time_left: float
+    """For how many seconds it is still paused; 0: it is not."""
 
     @classmethod
     def parse_many(cls, data: bytes) -> list[Self]:
@@ -387,6 +389,7 @@ class GroupStats:
             next=int(item["next"]) if "next" in item else None,
             next_age=float(item["next-age"]) if "next-age" in item else None,
             closed=re.findall(r"[^\[\], ]+", item["closed"]),
+            pause_time_left=float(item.get("pause-time-left", 0)),
         )
 
 

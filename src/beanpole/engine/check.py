@@ -181,7 +181,9 @@ def check_tube(engine: Engine, tube: Tube, jobs: list[Job]) -> None:
     assert len(line) == tube.waiting_count, f"tube {name} counts {tube.waiting_count} of {len(line)} waiting sessions"
     waits = line or wide_waiting(tube)
     assert not (waits and tube.ready.count and not tube.closed), f"a session waits for tube {name}, with jobs"
-    assert tube.using_count or tube.watching_count or jobs or name == b"default", f"tube {name} should be gone"
+    is_paused = tube.groups is not None and tube.groups.paused_count
+    is_needed = tube.using_count or tube.watching_count or jobs or name == b"default" or is_paused
+    assert is_needed, f"tube {name} should be gone"
     if tube.delayed.count:
         check_timer(engine, tube, tube.delayed.entries[0].key)
     if tube.paused_until_ns:
@@ -270,6 +272,13 @@ def check_groups(engine: Engine, tube: Tube, jobs: list[Job]) -> None:
         is_open = found[State.READY] > 0 and group.closed == 0
         assert is_open == (group.heap_index >= 0 and not group.is_timed), f"group {name} is open, but not in line"
         servable += [name] * is_open
+        paused = bool(group.closed & Closed.PAUSED)
+        assert paused == (group.pause is not None), f"group {name} is closed by a pause that is none, or not by one"
+        assert not paused or group.pause.heap_index >= 0, f"nobody looks for the end of the pause of group {name}"
+    paused_count = sum(
+        1 for each in tube.groups.by_name.values() if cython.cast(Group, each, typecheck=True).pause is not None
+    )
+    assert paused_count == tube.groups.paused_count, f"tube {tube.name} has {paused_count} paused groups"
     assert bool(servable) == (tube.ready.count == 1), f"tube {tube.name} has groups {servable}, but no next job"
     assert sum(each[State.READY] for each in counts.values()) == tube.groups.ready_count, (
         "ready jobs of groups are lost"

@@ -41,6 +41,7 @@ from cython.cimports.beanpole.engine.policies.keeping import (
     stop_waiting_for,
     wait_again,
 )
+from cython.cimports.beanpole.engine.policies.pausing import end_pauses
 from cython.cimports.beanpole.engine.policies.throttle import and_opened, attach, keep_bucket, open_if_free
 from cython.cimports.beanpole.engine.policies.uniqueness import forget_key, keep_key, settle
 from cython.cimports.beanpole.engine.state.groups import open_timed
@@ -234,6 +235,9 @@ class Engine(Queue):
         if 0 <= self.schedules_at_ns <= now_ns:
             moved += self.run_schedules(now_ns, JOBS_PER_TICK - moved)
             self.moves_left = max(min(self.moves_left, JOBS_PER_TICK - moved), 0)
+        if self.group_pauses is not None and self.group_pauses.count and self.group_pauses.entries[0].key <= now_ns:
+            moved += end_pauses(self, now_ns, max(JOBS_PER_TICK - moved, LEAST_PER_TICK))
+            offer_opened(self, now_ns)
         if self.timers.count and self.timers.entries[0].key <= now_ns:
             moved += self.run_timers(now_ns, max(JOBS_PER_TICK - moved, LEAST_PER_TICK))
             self.moves_left = max(min(self.moves_left, JOBS_PER_TICK - moved), 0)

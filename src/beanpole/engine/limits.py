@@ -58,6 +58,7 @@ WALL_LOOK_NS = 1_000_000_000
 """The longest that a server with schedules goes without reading the wall clock: somebody may have set it."""
 
 PATTERNS_MAX = 1_000  # patterns that may have rules: a new tube looks for its own among them
+GROUPS_PAUSED_MAX = 10_000  # groups that may be paused, with jobs or without
 TUBES_TIMED_MAX = 1_000
 """Tubes whose jobs are timed by tube, at 0.75 kB each; those of the others are timed over all tubes only."""
 

@@ -19,6 +19,7 @@ from cython.cimports.beanpole.engine.commands.tubes import attach_all
 from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.policies.attempts import defer, has_count, is_under_way
 from cython.cimports.beanpole.engine.policies.keeping import keep, lose
+from cython.cimports.beanpole.engine.policies.pausing import end_pause, end_pauses, set_pause
 from cython.cimports.beanpole.engine.policies.throttle import close_if_taken, replace_rules
 from cython.cimports.beanpole.engine.policies.uniqueness import forget_key
 from cython.cimports.beanpole.engine.state.groups import begin_order
@@ -26,12 +27,14 @@ from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline
 from cython.cimports.beanpole.engine.state.schedule import Schedule, ScheduleTable
 from cython.cimports.beanpole.engine.state.session import Session
 from cython.cimports.beanpole.engine.state.tags import put_attempt, read_flags
-from cython.cimports.beanpole.engine.state.tube import RuleSet, Tube
+from cython.cimports.beanpole.engine.state.tube import Group, GroupPause, RuleSet, Tube
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 
+from beanpole.engine import limits
 from beanpole.protocol.rules import parse
 
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
+GROUPS_PAUSED_MAX = cython.declare(cython.Py_ssize_t, limits.GROUPS_PAUSED_MAX)
 
 
 @cython.cfunc
@@ -166,6 +169,23 @@ class Restore:
                 self.unconfirmed.append(tube.name)
         return 0
 
+    def group(self, tube, name, pause_s, until_ns, segment):
+        """Pause a group until a moment, also one that is not there yet; a moment that has passed ends a pause."""
+        engine: Engine = self.engine
+        found: Tube = engine.tube_named(tube)
+        group: Group = None if found is None or found.groups is None else found.groups.by_name.get(name)
+        pause: GroupPause = None if group is None else group.pause
+        if pause is not None:
+            engine.records.group_dropped(pause)
+        if until_ns <= self.clock_ns:
+            return 0 if pause is None else end_pause(engine, pause)
+        pause = set_pause(engine, tube, name, pause_s, until_ns)
+        pause.segment = segment
+        engine.records.group_restored(pause)
+        if until_ns > self.clock_ns + most_ns(pause_s):
+            self.unconfirmed.append(pause)
+        return 0
+
     def rules(self, set_at_ns, text, segment):
         """Set the rules of a pattern: its text is followed by LF and theirs; without LF it has none any more."""
         engine: Engine = self.engine
@@ -278,9 +298,13 @@ class Restore:
             for each in self.unconfirmed:
                 if isinstance(each, bytes):
                     self.confirm_pause(self.engine.tube_named(each))
+                elif isinstance(each, GroupPause):
+                    self.confirm_group(each)
                 else:
                     self.confirm_delay(self.engine.jobs.find(each))
             self.unconfirmed = []
+        if self.engine.group_pauses is not None and end_pauses(self.engine, self.clock_ns, GROUPS_PAUSED_MAX):
+            self.engine.opened = None  # nobody waits
         return 0
 
     def confirm_delay(self, job):
@@ -301,6 +325,13 @@ class Restore:
         if tube.paused_until_ns > self.clock_ns + most_ns(tube.pause_s):
             tube.pause(tube.pause_s, self.clock_ns + tube.pause_s * SECOND_NS)
             self.engine.arm(tube, tube.paused_until_ns)
+        return 0
+
+    def confirm_group(self, pause):
+        """Let a group be paused for no longer than it was asked to be."""
+        latest_ns: int64_t = self.clock_ns + pause.pause_s * SECOND_NS
+        if pause.heap_index >= 0 and pause.until_ns > latest_ns + SECOND_NS - 1:
+            set_pause(self.engine, pause.tube, pause.group, pause.pause_s, latest_ns)
         return 0
 
     def hold(self, job, token, seconds):

@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint64_t
 
 from beanpole.engine.state.job cimport Job
 from beanpole.engine.state.schedule cimport Schedule
-from beanpole.engine.state.tube cimport RuleSet, Tube
+from beanpole.engine.state.tube cimport GroupPause, RuleSet, Tube
 from beanpole.log.format cimport CLOSING_BYTES, DELETED_RECORD, SEGMENT_HEADER, TURN_RECORD
 
 cdef enum:
@@ -34,6 +34,8 @@ cdef class Accounts:
     cdef int drop_job(self, Job job, int64_t size) except -1
     cdef int count_tube(self, Tube tube) except -1
     cdef int drop_tube(self, Tube tube) except -1
+    cdef int count_group(self, GroupPause pause) except -1
+    cdef int drop_group(self, GroupPause pause) except -1
     cdef int count_rules(self, RuleSet rules) except -1
     cdef int drop_rules(self, RuleSet rules) except -1
     cdef int count_schedule(self, Schedule schedule) except -1

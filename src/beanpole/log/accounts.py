@@ -23,7 +23,7 @@ from bisect import insort
 
 import cython
 from cython.cimports.beanpole.engine.state.records import Room
-from cython.cimports.beanpole.log.format import DELETED_RECORD, pause_bytes, rules_bytes, schedule_bytes
+from cython.cimports.beanpole.log.format import DELETED_RECORD, group_bytes, pause_bytes, rules_bytes, schedule_bytes
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.libc.string import memmove, memset
@@ -92,6 +92,17 @@ class Accounts:
         if tube.segment:
             self.drop_bytes(tube.segment, pause_bytes(tube))
             tube.segment = 0
+        return 0
+
+    def count_group(self, pause):
+        """Book the record of a group's pause in the segment that it says."""
+        return self.count_bytes(pause.segment, group_bytes(pause))
+
+    def drop_group(self, pause):
+        """Book that the record of a group's pause is gone, if it has one."""
+        if pause.segment:
+            self.drop_bytes(pause.segment, group_bytes(pause))
+            pause.segment = 0
         return 0
 
     def count_rules(self, rules):

@@ -16,14 +16,16 @@ from collections.abc import Callable
 
 import cython
 from cython.cimports.beanpole.engine.engine import Engine
+from cython.cimports.beanpole.engine.state.heap import Heap
 from cython.cimports.beanpole.engine.state.job import Job
 from cython.cimports.beanpole.engine.state.schedule import Schedule
-from cython.cimports.beanpole.engine.state.tube import RuleSet, Tube
+from cython.cimports.beanpole.engine.state.tube import GroupPause, RuleSet, Tube
 from cython.cimports.beanpole.log.encoder import Encoder
 from cython.cimports.beanpole.log.format import (
     CHANGED_RECORD,
     FIRST_RECORD,
     TURN_RECORD,
+    group_bytes,
     pause_bytes,
     rules_bytes,
     whole_bytes,
@@ -121,7 +123,8 @@ class Compaction:
         """
         self.complete = complete
         self.at = 0
-        self.items = [*ids, *paused_in(self.engine, self.segment), *rules_in(self.engine, self.segment)]
+        pauses = [pause for pause in group_pauses(self.engine) if pause.segment == self.segment]
+        self.items = [*ids, *paused_in(self.engine, self.segment), *pauses, *rules_in(self.engine, self.segment)]
 
     def step(self, *, at_once: bool) -> bool:
         """Move some jobs, or all at once; whether it came further."""
@@ -168,7 +171,7 @@ class Compaction:
         return item
 
     def size_in_segment(self, item):
-        """Return the bytes of the record of a job, a schedule, a tube or rules; 0: it is in the segment no more."""
+        """Return the bytes of the record of a job or of what else is there; 0: it is in the segment no more."""
         if isinstance(item, Job):
             job: Job = item
             return whole_bytes(job) if job.segment == self.segment else 0
@@ -178,19 +181,24 @@ class Compaction:
         if isinstance(item, Tube):
             tube: Tube = item
             return pause_bytes(tube) if tube.segment == self.segment else 0
+        if isinstance(item, GroupPause):
+            pause: GroupPause = item
+            return group_bytes(pause) if pause.segment == self.segment else 0
         if isinstance(item, RuleSet):
             rules: RuleSet = item
             return rules_bytes(rules) if rules.segment == self.segment else 0
         return 0  # None: the job or the schedule is gone
 
     def write(self, item):
-        """Write the record of a job, a schedule, a tube or rules again."""
+        """Write the record of a job or of what else is there again."""
         if isinstance(item, Job):
             self.records.job_put(item)
         elif isinstance(item, Schedule):
             self.records.schedule_changed(item)
         elif isinstance(item, Tube):
             self.records.tube_changed(item)
+        elif isinstance(item, GroupPause):
+            self.records.group_changed(item)
         else:
             self.records.rules_changed(item)
         return 0
@@ -234,6 +242,10 @@ def write_all(engine: Engine, records: Encoder, flush: Callable[[], None]) -> No
             flush()
     for tube in paused_in(engine, 0):
         records.tube_changed(tube)
+    pause: GroupPause
+    for pause in sorted(group_pauses(engine), key=place_of):
+        pause.segment = 0
+        records.group_changed(pause)
     flush()
 
 
@@ -267,3 +279,15 @@ def paused_in(engine: Engine, segment: uint64_t) -> list[Tube]:
         if tube.segment == segment:
             found.append(tube)
     return found
+
+
+def group_pauses(engine: Engine) -> list[GroupPause]:
+    """Return the pauses of all groups."""
+    at: cython.Py_ssize_t
+    heap: Heap = engine.group_pauses
+    return [] if heap is None else [cython.cast(GroupPause, heap.entries[at].item) for at in range(heap.count)]
+
+
+def place_of(pause: GroupPause) -> tuple[bytes, bytes]:
+    """Return by what the pauses of groups are sorted."""
+    return pause.tube, pause.group

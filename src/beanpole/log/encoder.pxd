@@ -42,7 +42,7 @@ cdef class Encoder(Records):
     cdef int keep_on(self, Job job) except -1
     cdef int let_loose(self) except -1
     cdef int schedule(self, Schedule schedule, bytes text) except -1
-    cdef int pause(self, bytes name, uint32_t pause_s, int64_t until_ns, bytes tags) except -1
+    cdef int pause(self, int kind, bytes name, uint32_t pause_s, int64_t until_ns, bytes rest) except -1
     cpdef int begin_segment(self, Py_ssize_t size) except -1
     cpdef int end_segment(self) except -1
     cpdef int64_t left(self) noexcept

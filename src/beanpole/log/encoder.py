@@ -194,7 +194,7 @@ class Encoder(Records):
             self.unpaused(tube.name)
             return 0
         self.stale_pauses.discard(tube.name)
-        self.pause(tube.name, tube.pause_s, tube.paused_until_ns, tube.tags)
+        self.pause(Kind.TUBE, tube.name, tube.pause_s, tube.paused_until_ns, tube.tags)
         tube.segment = self.segment
         return self.tube_restored(tube)
 
@@ -207,6 +207,20 @@ class Encoder(Records):
 
     def tube_restored(self, tube):
         return self.accounts.count_tube(tube)
+
+    def group_changed(self, pause):
+        self.group_dropped(pause)
+        self.pause(Kind.GROUP, pause.tube, pause.pause_s, pause.until_ns, pause.group)
+        if pause.until_ns == 0:
+            return 0
+        pause.segment = self.segment
+        return self.group_restored(pause)
+
+    def group_dropped(self, pause):
+        return self.accounts.drop_group(pause)
+
+    def group_restored(self, pause):
+        return self.accounts.count_group(pause)
 
     def rules_changed(self, rules):
         self.rules_dropped(rules)
@@ -279,7 +293,7 @@ class Encoder(Records):
         if not self.accounts.room_for_note(self.left(), TUBE_FIXED + len(name)):
             return False
         self.stale_pauses.discard(name)
-        self.pause(name, 0, 0, None)
+        self.pause(Kind.TUBE, name, 0, 0, None)
         return True
 
     def write_stale_pauses(self) -> None:
@@ -287,19 +301,19 @@ class Encoder(Records):
         while self.stale_pauses and self.unpaused(next(iter(self.stale_pauses))):
             pass
 
-    def pause(self, name, pause_s, until_ns, tags):
-        """Write a tube's record."""
+    def pause(self, kind, name, pause_s, until_ns, rest):
+        """Write a tube's record, behind which its tags stand, or a group's with its name."""
         name_bytes: cython.Py_ssize_t = len(name)
-        tag_bytes: cython.Py_ssize_t = 0 if tags is None else len(tags)
-        at: cython.p_uchar = self.begin(TUBE_FIXED + name_bytes + tag_bytes)
-        at[FRAME] = Kind.TUBE
+        rest_bytes: cython.Py_ssize_t = 0 if rest is None else len(rest)
+        at: cython.p_uchar = self.begin(TUBE_FIXED + name_bytes + rest_bytes)
+        at[FRAME] = kind
         put_u32(at + FRAME + 1, pause_s)
         put_u64(at + FRAME + 5, until_ns)
         at[FRAME + 13] = cython.cast(uint8_t, name_bytes)
         memcpy(at + TUBE_FIXED, cython.cast(cython.p_const_char, name), name_bytes)
-        if tag_bytes:
-            memcpy(at + TUBE_FIXED + name_bytes, cython.cast(cython.p_const_char, tags), tag_bytes)
-        return self.finish(at, TUBE_FIXED + name_bytes + tag_bytes)
+        if rest_bytes:
+            memcpy(at + TUBE_FIXED + name_bytes, cython.cast(cython.p_const_char, rest), rest_bytes)
+        return self.finish(at, TUBE_FIXED + name_bytes + rest_bytes)
 
     def turn(self, durable_segment: uint64_t, durable_bytes: uint64_t) -> None:
         """Write the end of a turn, with the time and how far the log was durable then."""

@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t, uint32_t
 
 from beanpole.engine.state.job cimport Job, JobNumbers
 from beanpole.engine.state.schedule cimport Schedule
-from beanpole.engine.state.tube cimport RuleSet, Tube
+from beanpole.engine.state.tube cimport GroupPause, RuleSet, Tube
 
 cpdef enum Kind:
     # The first byte of a record's payload.
@@ -16,6 +16,7 @@ cpdef enum Kind:
     RULES = 8                            # the rules of tubes
     SCHEDULE = 9                         # a schedule with its document; without one it is dropped
     FIRED = 10                           # what a schedule's state is now, and the job that it has put, if it has
+    GROUP = 11                           # a group's pause
     # From 128 on: a program that doesn't know the kind passes over the record.
     FIRST = 129                          # the oldest segment that is still needed
     NEXT = 130                           # behind END: the next segment has begun
@@ -37,7 +38,7 @@ cpdef enum:
     WHOLE_FIXED = 77                     # FRAME, kind, JOB, lengths of name and tags; name, tags and body follow
     CHANGED_RECORD = 74                  # FRAME, kind, JOB; tags follow
     DELETED_RECORD = 17
-    TUBE_FIXED = 22                      # FRAME, kind, pause, until, length of the name; name and tags follow
+    TUBE_FIXED = 22                      # FRAME, kind, pause, until, length of the name; name and tags follow, of GROUP its own name
     TURN_RECORD = 45
     END_RECORD = 17
     FIRST_RECORD = 17
@@ -53,6 +54,7 @@ cpdef enum:
 
 cdef int64_t whole_bytes(Job job) noexcept
 cdef int64_t pause_bytes(Tube tube) noexcept
+cdef int64_t group_bytes(GroupPause pause) noexcept
 cdef int64_t rules_bytes(RuleSet rules) noexcept
 cdef int64_t schedule_bytes(Schedule schedule) noexcept
 cdef uint32_t record_crc(const unsigned char *at, Py_ssize_t size, uint32_t salt) noexcept

@@ -70,6 +70,7 @@ FIELDS = {
     Kind.RULES: Fields(Struct("<q"), ("set_at_ns",), "rules"),
     Kind.SCHEDULE: Fields(Struct("<3q4QBqBx"), (*STATE, "set_at_ns", "level")),
     Kind.FIRED: Fields(Struct("<3q4QBx"), STATE),
+    Kind.GROUP: Fields(Struct("<Iqx"), ("pause_s", "paused_until_ns")),
     Kind.FIRST: Fields(Struct("<Q"), ("segment_number",)),
     Kind.NEXT: Fields(Struct("<Q"), ("segment_number",)),
     Kind.RESERVED: Fields(Struct("<QqI"), ("job", "until_ns", "reserve_count")),
@@ -104,6 +105,11 @@ def whole_bytes(job):
 def pause_bytes(tube):
     """Return the size of a tube's record."""
     return TUBE_FIXED + len(tube.name) + (0 if tube.tags is None else len(tube.tags))
+
+
+def group_bytes(pause):
+    """Return the size of the record of a group's pause."""
+    return TUBE_FIXED + len(pause.tube) + len(pause.group)
 
 
 def rules_bytes(rules):

@@ -21,18 +21,18 @@ cdef struct Record:
     const unsigned char *payload         # behind the kind
     bint is_whole                        # it holds a job whole: WHOLE, and FIRED where one was put
     JobNumbers job                       # of that, CHANGED; of DELETED the id
-    const unsigned char *name            # of a whole job's tube; TUBE
+    const unsigned char *name            # of a whole job's tube; TUBE, GROUP
     Py_ssize_t name_bytes
     const unsigned char *tags            # of a whole job; CHANGED, TUBE
     Py_ssize_t tag_bytes
-    const unsigned char *body            # of a whole job; SCHEDULE: the document
+    const unsigned char *body            # of a whole job; SCHEDULE: the document; GROUP: its name
     Py_ssize_t body_bytes
     ScheduleState state                  # SCHEDULE, FIRED
     const unsigned char *schedule        # SCHEDULE, FIRED: the name
     Py_ssize_t schedule_bytes
     int level                            # SCHEDULE
-    uint32_t pause_s                     # TUBE
-    int64_t moment_ns                      # TUBE: when the pause ends; TURN: the time; RESERVED: until when; SCHEDULE: when it was set
+    uint32_t pause_s                     # TUBE, GROUP; KEPT: for how long
+    int64_t moment_ns                      # TUBE, GROUP: when the pause ends; TURN: the time; RESERVED: until when; SCHEDULE: when it was set
     int64_t lead_ns                      # TURN: how far the wall clock was ahead of that
     uint64_t number                      # END: the next id; TURN: the segment durable; FIRST, NEXT: a segment
     uint32_t attempt                     # ATTEMPT

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import cython
 from cython.cimports.beanpole.engine.state.job import State
+from cython.cimports.beanpole.engine.state.tags import Tag
 from cython.cimports.beanpole.log.crc32c import crc32c
 from cython.cimports.beanpole.log.endian import get_u16, get_u32, get_u64
 from cython.cimports.beanpole.log.format import (
@@ -41,6 +42,7 @@ STATES = {State.READY: "ready", State.DELAYED: "delayed", State.BURIED: "buried"
 
 
 FORMAT_VERSION = cython.declare(cython.int, VERSION)
+GROUP_BYTES_MAX = cython.declare(cython.Py_ssize_t, TAG_SIZES[Tag.GROUP][1])
 NAME_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.TUBE_NAME_BYTES_MAX)
 SCHEDULE_LEVEL = cython.declare(cython.int, limits.SCHEDULE_LEVEL)
 
@@ -158,6 +160,14 @@ def parse(at, version, record):
         record.tags = record.name + record.name_bytes
         record.tag_bytes = rest - record.name_bytes
         return parse_tags(record)
+    if kind == Kind.GROUP:
+        record.pause_s = get_u32(at + FRAME + 1)
+        record.moment_ns = get_u64(at + FRAME + 5)
+        record.name = at + size
+        record.name_bytes = at[FRAME + 13]
+        record.body = record.name + record.name_bytes
+        record.body_bytes = rest - record.name_bytes
+        return Verdict.GOOD if 1 <= record.body_bytes <= GROUP_BYTES_MAX else Verdict.SENSELESS
     if kind == Kind.SCHEDULE or kind == Kind.FIRED:
         return parse_schedule(at, size, record)
     if kind == Kind.TURN:
@@ -309,12 +319,14 @@ def describe(data: bytes, start: cython.Py_ssize_t, header: Header) -> tuple[int
     if verdict == Verdict.GOOD and (record.is_whole or record.kind == Kind.CHANGED):
         numbers: dict = record.job
         fields |= {"job": numbers.pop("id"), **numbers, "state": STATES[record.job.state]}
-    if record.is_whole or record.kind == Kind.TUBE:
+    if record.is_whole or record.kind == Kind.TUBE or record.kind == Kind.GROUP:
         fields["tube"] = record.name[: record.name_bytes]
     if record.tag_bytes:
         fields["tags"] = record.tags[: record.tag_bytes].hex()
     if record.is_whole:
         fields["body_bytes"] = record.body_bytes
+    elif record.kind == Kind.GROUP:
+        fields["group"] = record.body[: record.body_bytes]
     elif record.kind == Kind.SCHEDULE:
         fields["document_bytes"] = record.body_bytes
     return record.size, record.kind, fields

@@ -131,6 +131,10 @@ class Replay:
             name = record.name[: record.name_bytes]
             tube_tags: bytes = record.tags[: record.tag_bytes] if record.tag_bytes else None
             self.restore.tube(name, record.pause_s, record.moment_ns, tube_tags, segment)
+        elif kind == Kind.GROUP:
+            name = record.name[: record.name_bytes]
+            group: bytes = record.body[: record.body_bytes]
+            self.restore.group(name, group, record.pause_s, record.moment_ns, segment)
         elif kind == Kind.RULES:
             text: bytes = rules_of(record)
             self.restore.rules(cython.cast(int64_t, record.number), text, segment)

@@ -74,6 +74,7 @@ cpdef enum Verb:
     CANCEL_JOB
     CANCEL_KEY
     STATS_GROUPS
+    PAUSE_GROUP
     VERB_COUNT
 
 cdef enum Shape:

@@ -95,6 +95,7 @@ EXTENSIONS = (
     (b"stats-tubes", (), (Kind.AFTER_TUBE, Kind.LIMIT)),
     (b"stats-histograms", (), (Kind.AFTER_TUBE, Kind.LIMIT)),
     (b"stats-failures", (), (Kind.TUBE, Kind.LIMIT)),
+    (b"pause-group", (Kind.TUBE, Kind.GROUP, Kind.SECONDS), ()),
     (b"stats-groups", (Kind.TUBE,), (Kind.GROUP, Kind.LIMIT)),
     (b"list-sessions", (), (Kind.AFTER, Kind.LIMIT)),
     (b"name-session", (Kind.NAME,), ()),
@@ -150,13 +151,7 @@ FORMATS: dict = dict.fromkeys(
 )
 """What is served from a later format on, as list-extensions names it; a verb, or a kind of lines, with all of it."""
 
-FORMATS |= dict.fromkeys(
-    (
-        *(b"put-job.group", b"stats-groups", b"rule.breaker"),
-        *(b"rule." + name.encode() for name in RULES if name.startswith("group")),
-    ),
-    6,
-)
+FORMATS |= dict.fromkeys((b"rule.breaker", *[name for name in FEATURE_NAMES if b"group" in name]), 6)
 
 FORMAT_NEWEST: int = max(FORMATS.values())
 

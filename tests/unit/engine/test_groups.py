@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from beanpole.engine.limits import GROUPS_PAUSED_MAX
 from beanpole.testing.world import World
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Oracle:
         self.had: set[int] = set()
         self.jobs: dict[int, Known] = {}
         self.served: dict[str, int] = {}
+        self.paused: set[str] = set()
         self.count = 0
         self.fair, self.concurrency, self.weights = fair, concurrency, weights
 
@@ -77,6 +79,8 @@ class Oracle:
         best = None
         for group, jobs in ready.items():
             held = self.held(group)
+            if group in self.paused:
+                continue
             if self.concurrency and held >= self.concurrency:
                 continue
             first = min(jobs, key=lambda job: (job.pri, job.id))
@@ -189,6 +193,15 @@ class Both:
             self.oracle.gone(job.id)
             assert self.say("p", f"delete {job.id}") == "DELETED"
 
+    def pause(self) -> None:
+        group, seconds = self.random.choice("abcde"), self.random.choice([0, 1000])
+        known = group in self.oracle.paused or any(job.group == group for job in self.oracle.jobs.values())
+        assert self.say("p", f"pause-group t {group} {seconds}") == ("PAUSED" if known else "NOT_FOUND")
+        if known and seconds:
+            self.oracle.paused.add(group)
+        else:
+            self.oracle.paused.discard(group)
+
     def step(self) -> None:
         steps: list[tuple[Callable[[], None], int]] = [
             (self.put, 6),
@@ -201,6 +214,7 @@ class Both:
             (self.reserve_job, 1),
             (self.change_pri, 1),
             (self.move, 1),
+            (self.pause, 1),
         ]
         self.random.choices([each for each, _ in steps], [weight for _, weight in steps])[0]()
 
@@ -323,6 +337,28 @@ def test_a_tube_is_as_before_when_its_groups_are_gone(world: World) -> None:
     ids = [put(world), put(world, "a"), put(world)]
     assert say(world, "p", f"delete {ids[1]}") == "DELETED"
     assert [reserved(world), reserved(world)] == [ids[0], ids[2]]
+
+
+def test_so_many_groups_can_be_paused_and_no_more(world: World) -> None:
+    for number in range(GROUPS_PAUSED_MAX + 1):
+        world.send("p", b"put-job 1 tube=t group=%d\r\nx\r\npause-group t %d 60\r\n" % (number, number))
+    replies = world.output("p").split(b"\r\n")[1::2]
+    assert replies == [b"PAUSED"] * GROUPS_PAUSED_MAX + [b"OUT_OF_MEMORY"]
+    assert say(world, "p", "pause-group t 7 60") == "PAUSED"
+    assert say(world, "p", "pause-group t 7 0") == "PAUSED"
+    assert say(world, "p", f"pause-group t {GROUPS_PAUSED_MAX} 60") == "PAUSED"
+    assert reserved(world) == 8
+
+
+def test_a_tube_is_there_while_a_group_of_it_is_paused(world: World) -> None:
+    for tube in ("u", "v"):
+        assert say(world, "p", f"put-job 1 tube={tube} group=g\r\nx").startswith("INSERTED ")
+        assert say(world, "p", f"pause-group {tube} g 5") == "PAUSED"
+    assert say(world, "p", "delete 1") == "DELETED"
+    assert say(world, "p", "stats-groups u").endswith("  closed: [pause]\n  pause-time-left: 5\n")
+    world.advance(5 * SECOND)
+    assert say(world, "p", "stats-groups u") == "NOT_FOUND"
+    assert "closed: []" in say(world, "p", "stats-groups v")
 
 
 def test_rules_can_come_and_go_while_there_are_jobs(world: World) -> None:

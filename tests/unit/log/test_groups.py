@@ -3,7 +3,12 @@
 import pytest
 
 from beanpole.engine.check import check
+from beanpole.log.compaction import group_pauses
+from beanpole.log.files.names import segment_name
+from beanpole.log.format import Kind
 from tests.simulation.server import Server
+from tests.unit.log.test_growth import seal
+from tests.unit.log.test_replay import NS_PER_S, TURN_S, packed, replayed, turn
 
 STRICT = b"group-order: strict\n"
 
@@ -72,3 +77,57 @@ def test_order_in_a_group_goes_on_after_a_start(
     check(server.life.engine)
     say(server, b"watch t")
     assert [reserved(server), reserved(server)] == after
+
+
+def paused(until_s: int, pause_s: int) -> bytes:
+    return seal(bytes([Kind.GROUP]) + packed((pause_s, 4), (until_s * NS_PER_S, 8)) + b"\x01tg")
+
+
+@pytest.mark.parametrize("last", [b"", turn(TURN_S)], ids=["no turn", "a turn"])
+def test_no_pause_is_longer_than_was_asked_for(last: bytes) -> None:
+    engine = replayed(paused(10**9, 5), last, now_s=TURN_S)
+    (pause,) = group_pauses(engine)
+    assert (pause.tube, pause.group, pause.until_ns) == (b"t", b"g", (TURN_S + 5) * NS_PER_S)
+    check(engine)
+
+
+def test_what_follows_a_log_forgets_pauses_that_are_over() -> None:
+    engine = replayed(paused(TURN_S, 5), turn(TURN_S + 1), paused(TURN_S, 5), now_s=TURN_S + 1)
+    assert [each.name for each in engine.tube_list] == [b"default"]
+    check(engine)
+
+
+@pytest.mark.parametrize("names", [b"\x01t", b"\x02t", b"\x01t" + b"g" * 201], ids=["no group", "no end", "too long"])
+def test_no_group_has_another_name(names: bytes) -> None:
+    with pytest.raises(AssertionError):  # the segment is not read to its end
+        replayed(seal(bytes([Kind.GROUP]) + packed((5, 4), (10**18, 8)) + names), now_s=0)
+
+
+def test_pause_holds_over_starts_and_compaction_without_jobs() -> None:
+    server = Server()
+    put(server, b"g")
+    assert server.ask(b"pause-group t g 3600", b"delete 1") == b"PAUSED\r\nDELETED\r\n"
+    for _ in range(40):
+        server.ask(b"put 0 0 60 2000", b"y" * 2000)
+        server.ask(b"delete %d" % (server.life.engine.next_job_id - 1))
+    assert segment_name(1) not in server.disk.cache
+    for _ in range(2):
+        server.restart()
+        check(server.life.engine)
+        put(server, b"g")
+        server.ask(b"watch t", client=1)
+        assert reserved(server) == 0
+    server.clock.now_ns += 3600 * NS_PER_S
+    server.life.tick()
+    assert reserved(server)
+    check(server.life.engine)
+
+
+def test_pause_that_was_ended_stays_so() -> None:
+    server = Server()
+    put(server, b"g")
+    server.ask(b"pause-group t g 3600", b"pause-group t g 0")
+    server.restart()
+    check(server.life.engine)
+    server.ask(b"watch t", client=1)
+    assert reserved(server) == 1

@@ -181,6 +181,8 @@ def group_reasons(now_ns: int64_t, job: Job) -> list[str]:
     rules: RuleSet = job.tube.rules
     held: cython.Py_ssize_t = group.counts[cython.cast(cython.int, State.RESERVED)]
     facts = {"group": quoted(group.name), "held": held}
+    if group.pause is not None:
+        facts["paused"] = seconds(group.pause.until_ns - now_ns)
     if group.closed & Closed.CONCURRENCY:
         facts["limit"] = rules.group_concurrency
     if group.closed & Closed.RATE:

@@ -1,17 +1,24 @@
-"""stats-groups: the jobs of the groups of a tube, those first of which most are ready, in as many turns as it takes."""
+"""stats-groups and pause-group.
+
+stats-groups lists the jobs of the groups of a tube, those first of which most are ready, in as many turns as it takes.
+"""
 
 import heapq
 
 import cython
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
-from cython.cimports.beanpole.engine.state.groups import first_of_group
+from cython.cimports.beanpole.engine.policies.pausing import end_pause, set_pause
+from cython.cimports.beanpole.engine.state.groups import count_of, first_of_group
 from cython.cimports.beanpole.engine.state.job import Job, State
 from cython.cimports.beanpole.engine.state.queue import Queue
+from cython.cimports.beanpole.engine.state.records import Room
 from cython.cimports.beanpole.engine.state.session import Session
-from cython.cimports.beanpole.engine.state.tube import Closed, Group, Tube
+from cython.cimports.beanpole.engine.state.tube import Closed, Group, GroupPause, Tube
 from cython.cimports.beanpole.protocol.extensions import Kind, bit
+from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t
 
+from beanpole.engine import limits
 from beanpole.engine.commands.explain import quoted, seconds
 from beanpole.engine.commands.stats import STATE_NAMES
 
@@ -21,7 +28,15 @@ MOVES_PER_GROUP = cython.declare(cython.Py_ssize_t, 20)  # jobs that are moved i
 LOOKED_PER_TURN = cython.declare(cython.Py_ssize_t, 5_000)  # groups that are looked at: a fraction of a millisecond
 LOOKED_PER_MOVE = cython.declare(cython.Py_ssize_t, 4)  # groups that are looked at in the time in which a job is moved
 
-CLOSED_BY = {Closed.RATE: "group-rate", Closed.CONCURRENCY: "group-concurrency", Closed.ORDER: "group-order"}
+GROUPS_PAUSED_MAX = cython.declare(cython.Py_ssize_t, limits.GROUPS_PAUSED_MAX)
+SECOND_NS = cython.declare(int64_t, 1_000_000_000)
+
+CLOSED_BY = {
+    Closed.PAUSED: "pause",
+    Closed.RATE: "group-rate",
+    Closed.CONCURRENCY: "group-concurrency",
+    Closed.ORDER: "group-order",
+}
 """What a group is closed by, by the bit that says so."""
 
 
@@ -65,9 +80,9 @@ class GroupPage(LongCommand):
 
     @cython.cfunc
     def note(self, group: Group) -> cython.int:
-        """Note a group that has a job, if not enough of those that are known have more."""
+        """Note a group that has a job or is paused, if not enough of those that are known have more."""
         states: list = [group.counts[i] for i in range(4)]
-        if any(states):
+        if any(states) or group.pause is not None:
             entry = (states[State.READY], states[State.RESERVED], group.name)
             if len(self.found) < self.limit:
                 heapq.heappush(self.found, entry)
@@ -87,6 +102,7 @@ def group_item(queue: Queue, now_ns: int64_t, tube: Tube, group: Group) -> bytes
         *[f"  {name}: {group.counts[state]}" for state, name in enumerate(STATE_NAMES)],
         *([] if first is None else [f"  next: {first.id}", f"  next-age: {seconds(now_ns - first.created_at_ns)}"]),
         f"  closed: [{', '.join(closed)}]",
+        *([] if group.pause is None else [f"  pause-time-left: {seconds(group.pause.until_ns - now_ns)}"]),
         "",
     ]
     return "\n".join(lines).encode()
@@ -107,3 +123,26 @@ def stats_groups(queue, now_ns, session, command):
     else:
         page.left = [] if tube.groups is None else list(tube.groups.by_name)
     return begin(queue, now_ns, session, page)
+
+
+def pause_group(queue, now_ns, session, command):
+    """pause-group: nothing is reserved from a group for some seconds, and it is there until then; 0 ends a pause."""
+    tube: Tube = queue.tube_named(command.args.tube_at[: command.args.tube_bytes])
+    name: bytes = command.args.group_at[: command.args.group_bytes]
+    group: Group = None if tube is None or tube.groups is None else tube.groups.by_name.get(name)
+    if group is None or (count_of(group) == 0 and group.pause is None):
+        return queue.not_found(session)
+    pause: GroupPause = group.pause
+    delay_ns: int64_t = command.args.delay_ns
+    if delay_ns and pause is None and queue.group_pauses is not None and queue.group_pauses.count >= GROUPS_PAUSED_MAX:
+        return session.out.word(Word.OUT_OF_MEMORY)
+    room: cython.int = queue.records.room_for_change(len(tube.name) + len(name))
+    if room != Room.OK:
+        return queue.no_room(session, room)
+    if delay_ns:
+        queue.records.group_changed(set_pause(queue, tube.name, name, delay_ns // SECOND_NS, now_ns + delay_ns))
+    elif pause is not None:
+        end_pause(queue, pause)
+        queue.records.group_changed(pause)
+    session.read_index = queue.records.index
+    return session.out.word(Word.PAUSED)

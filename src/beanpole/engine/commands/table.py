@@ -7,7 +7,7 @@ went wrong behind its numbers (``Command.counted``).
 import cython
 from cython.cimports.beanpole.engine.commands.change import change_body, change_job, move_jobs
 from cython.cimports.beanpole.engine.commands.explain import explain
-from cython.cimports.beanpole.engine.commands.groups import stats_groups
+from cython.cimports.beanpole.engine.commands.groups import pause_group, stats_groups
 from cython.cimports.beanpole.engine.commands.jobs import (
     bury,
     cancel_job,
@@ -180,6 +180,7 @@ def fill_extensions():
     add(Verb.DROP_RULES, drop_rules)
     add(Verb.STATS_HISTOGRAMS, stats_histograms)
     add(Verb.STATS_FAILURES, stats_failures, 10_000)
+    add(Verb.PAUSE_GROUP, pause_group, 700)
     add(Verb.STATS_GROUPS, stats_groups, 2_000)
     add(Verb.SET_SCHEDULE, set_schedule)
     add(Verb.GET_SCHEDULE, get_schedule, 1_000)

@@ -11,6 +11,8 @@ cdef Job first_of_group(Tube tube, Group group)
 cdef Heap first_ready(Tube tube)
 cdef bint is_next(Job job) noexcept
 cdef Py_ssize_t ready_count(Tube tube) noexcept
+cdef Group add_group(Tube tube, bytes name, int64_t now_ns)
+cdef int mark_pause(Tube tube, Group group, int64_t now_ns) except -1
 cdef int open_groups(Tube tube, int64_t now_ns) except -1
 cdef int close_groups(Tube tube) except -1
 cdef bint has_group_rules(RuleSet rules) noexcept
@@ -24,4 +26,5 @@ cdef int take_group_token(Tube tube, Job job, int64_t now_ns) except -1
 cdef bint open_timed(Tube tube, int64_t now_ns, int64_t started_at_ns) except -1
 cdef int attach_groups(Tube tube, int64_t now_ns) except -1
 cdef int begin_order(Tube tube, int64_t now_ns) except -1
+cdef Py_ssize_t count_of(Group group) noexcept
 cdef bint is_group_full(Tube tube, bytes name) except -1

@@ -7,7 +7,7 @@ that was served longest ago. That is max-min fairness of what is held. Jobs with
 name.
 
 A group is closed by its limits (:class:`Closed`), alone: the others go on. Those that are closed until a moment stand
-in a heap by it. A group is there as long as it has a job.
+in a heap by it. A group is there as long as it has a job, or is paused.
 
 Whoever changes something takes the next job back first (:func:`recall`), and lets the next one be found after
 (:func:`choose`). If there is one where there was none, the tube is noted as opened.
@@ -114,8 +114,7 @@ def has_group_rules(rules):
     return rules.group_jobs_max != 0 or rules.group_weights is not None or rules.group_strict
 
 
-@cython.cfunc
-def add_group(tube: Tube, name: bytes, now_ns: int64_t) -> Group:
+def add_group(tube, name, now_ns):
     """Make a group."""
     groups: Groups = tube.groups
     group: Group = Group(name)
@@ -187,9 +186,7 @@ def leave_group(tube, job, now_ns):
     return place(tube, group, now_ns)
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
-def count_of(group: Group) -> cython.Py_ssize_t:
+def count_of(group):
     """Return how many jobs a group has."""
     return group.counts[READY] + group.counts[RESERVED] + group.counts[DELAYED] + group.counts[BURIED]
 
@@ -209,11 +206,11 @@ def end_in_group(tube, job, now_ns):
 
 @cython.cfunc
 def drop_if_empty(tube: Tube, group: Group, now_ns: int64_t) -> cython.int:
-    """Forget a group without jobs, unless its bucket is not full yet; jobs without a group always have one."""
+    """Forget a group without jobs, unless it is paused or its bucket is not full; that of no name stays."""
     if count_of(group):
         return 0
     group.is_new = True
-    if len(group.name) == 0 or group.full_at_ns > now_ns:
+    if len(group.name) == 0 or group.full_at_ns > now_ns or group.pause is not None:
         return 0
     take_out(tube, group)
     del tube.groups.by_name[group.name]
@@ -327,6 +324,16 @@ def take_group_token(tube, job, now_ns):
     if token_of_group_ns(rules, group) > now_ns:
         group.closed |= Closed.RATE  # the job leaves it now: it is placed then
     return 0
+
+
+def mark_pause(tube, group, now_ns):
+    """Close a group that has a pause now, or open one that has none any more; :func:`recall` was called before."""
+    if group.pause is not None:
+        group.closed |= Closed.PAUSED
+    else:
+        group.closed &= ~cython.cast(uint8_t, Closed.PAUSED)
+    place(tube, group, now_ns)
+    return drop_if_empty(tube, group, now_ns)
 
 
 def open_timed(tube, now_ns, started_at_ns):

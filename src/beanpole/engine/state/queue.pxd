@@ -48,6 +48,8 @@ cdef class Queue:
     cdef public int64_t schedules_at_ns         # when these must be looked at, engine clock; -1: there are none
     cdef public Py_ssize_t schedules_max # schedules at which set-schedule makes no more
     cdef dict buckets                    # name -> when its bucket is full: of tubes that were forgotten before it was
+    cdef readonly Heap group_pauses      # `Heap | None`: every GroupPause, by its end; None: there never was one
+    cdef uint64_t group_pauses_count     # pauses of groups ever
     cdef list opened                     # tubes that a command or a tick has opened, and not offered yet; None: none
     cdef KeyIndex keys                   # the jobs that hold a key; None: none ever did
     cdef ExpiryQueue expiry              # the jobs whose time to wait is limited; None: there never was one

@@ -276,10 +276,12 @@ class Queue:
 
     @cython.final
     def unused(self, tube):
-        """Whether nobody uses or watches a tube, it has no job and no tags; ``default`` is never unused."""
+        """Whether nobody uses or watches a tube, it has no job, paused group or tags; ``default`` is never unused."""
         if tube.using_count or tube.watching_count or tube.reserved_count or tube is self.default_tube:
             return False
-        return tube.tags is None and not (ready_count(tube) or tube.delayed.count or tube.buried.count)
+        if tube.tags is not None or ready_count(tube) or tube.delayed.count or tube.buried.count:
+            return False
+        return tube.groups is None or tube.groups.paused_count == 0
 
     @cython.final
     def drop_if_unused(self, tube):
@@ -418,6 +420,9 @@ class Queue:
         due_ns: int64_t = self.timers.entries[0].key if self.timers.count else NEVER
         if self.schedules_at_ns >= 0 and (due_ns < 0 or self.schedules_at_ns < due_ns):
             due_ns = self.schedules_at_ns
+        if self.group_pauses is not None and self.group_pauses.count:
+            pause_ns: int64_t = self.group_pauses.entries[0].key
+            due_ns = pause_ns if due_ns < 0 else min(due_ns, pause_ns)
         if self.uncounted is not None and (due_ns < 0 or self.uncounted_until_ns < due_ns):
             return self.uncounted_until_ns
         return due_ns

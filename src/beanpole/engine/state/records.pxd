@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t, uint64_t
 
 from beanpole.engine.state.job cimport Job
 from beanpole.engine.state.schedule cimport Schedule
-from beanpole.engine.state.tube cimport RuleSet, Tube
+from beanpole.engine.state.tube cimport GroupPause, RuleSet, Tube
 
 cpdef enum Room:
     # Whether a record can be kept.
@@ -29,6 +29,9 @@ cdef class Records:
     cdef int job_dropped(self, Job job) except -1
     cdef int tube_restored(self, Tube tube) except -1
     cdef int tube_dropped(self, Tube tube) except -1
+    cdef int group_changed(self, GroupPause pause) except -1
+    cdef int group_restored(self, GroupPause pause) except -1
+    cdef int group_dropped(self, GroupPause pause) except -1
     cdef int rules_changed(self, RuleSet rules) except -1
     cdef int rules_deleted(self, RuleSet rules) except -1
     cdef int rules_restored(self, RuleSet rules) except -1

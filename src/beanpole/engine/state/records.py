@@ -87,6 +87,19 @@ class Records:
         """Count a tube's record no more, as :meth:`job_dropped` does a job's."""
         return 0
 
+    def group_changed(self, pause):
+        """Record the pause of a group, or that it has none any more."""
+        self.index += 1
+        return 0
+
+    def group_restored(self, pause):
+        """Count the record of a group's pause that was read back; it lies in `pause.segment` already."""
+        return 0
+
+    def group_dropped(self, pause):
+        """Count the record of a group's pause no more: it has run out, or there is a later one."""
+        return 0
+
     def rules_changed(self, rules):
         """Record the rules of a pattern."""
         self.index += 1

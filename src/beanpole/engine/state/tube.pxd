@@ -58,11 +58,20 @@ cdef class RuleTable:
 
 cpdef enum Closed:
     # Why nothing may be reserved from a tube, as bits.
-    PAUSED = 1                           # by pause-tube; set while `paused_until_ns` is
+    PAUSED = 1                           # by pause-tube, set while `paused_until_ns` is; of a group by pause-group
     RATE = 2                             # by its rule `rate`
     CONCURRENCY = 4                      # by its rule `concurrency`
     BREAKER = 8                          # by its rule `breaker`; not while it may hand out a probe
     ORDER = 64                           # of a group, by the rule `group-order`
+
+@cython.final
+cdef class GroupPause(Item):
+    # That a group is paused. As an Item, it stands in Queue.group_pauses.
+    cdef readonly bytes tube
+    cdef readonly bytes group
+    cdef readonly uint32_t pause_s       # seconds that it was asked for
+    cdef readonly uint32_t segment       # the log's segment with its record; 0: none
+    cdef readonly int64_t until_ns       # engine clock; 0: it is over
 
 @cython.final
 cdef class Group(Item):
@@ -70,6 +79,7 @@ cdef class Group(Item):
     cdef readonly bytes name             # empty: of those that have none
     cdef Heap ready                      # its ready jobs by (pri, id), but for the one that is next in the tube
     cdef Py_ssize_t[4] counts            # its jobs by State
+    cdef GroupPause pause                # `GroupPause | None`
     cdef uint64_t begun                  # the job that was handed out and has not ended, where the order is strict; 0: none
     cdef uint64_t served                 # how often a job of the tube was taken before one of this group was, last
     cdef int64_t full_at_ns              # when its bucket is full if nobody takes a token, engine clock
@@ -86,6 +96,7 @@ cdef class Groups:
     cdef Heap timed                      # those that are closed until a moment, by it
     cdef Group next                      # that of the job in Tube.ready; None: there is none
     cdef Py_ssize_t ready_count          # ready jobs of all
+    cdef Py_ssize_t paused_count         # groups that are paused: while there is one, the tube is there
     cdef uint64_t served_count           # jobs ever taken, and groups ever made
 
 @cython.final

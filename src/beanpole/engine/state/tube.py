@@ -100,6 +100,16 @@ class RuleTable:
 
 @cython.no_gc
 @cython.cclass
+class GroupPause(Item):
+    """The pause of a group. The fields stand in ``tube.pxd``."""
+
+    def __cinit__(self, tube: bytes, group: bytes):
+        self.tube = tube
+        self.group = group
+
+
+@cython.no_gc
+@cython.cclass
 class Group(Item):
     """One group of a tube. The fields stand in ``tube.pxd``."""
 

@@ -360,7 +360,7 @@ class Filter:
             return True
         id = line.fields.get("job")
         if id is None:
-            return self.job is None and line.kind == Kind.TUBE and line.fields["tube"] == self.tube
+            return self.job is None and line.kind in {Kind.TUBE, Kind.GROUP} and line.fields["tube"] == self.tube
         if line.fields.get("tube") == self.tube:
             self.ids.add(id)
         return (self.job is None or id == self.job) and (self.tube is None or id in self.ids)

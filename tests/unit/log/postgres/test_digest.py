@@ -11,6 +11,7 @@ from beanpole.log.accounts import Accounts
 from beanpole.log.encoder import Encoder
 from beanpole.log.postgres.digest import Copy, digest_of
 from beanpole.log.replay import import_job
+from tests.unit.log.test_groups import paused
 from tests.unit.log.test_schedules import State, fired_record, replayed, schedule_record
 
 READY, DELAYED, BURIED = 0, 2, 3
@@ -127,3 +128,13 @@ def test_a_copy_that_ends_early_is_an_error() -> None:
 
     with pytest.raises(OSError, match="ended early"):
         asyncio.run(main())
+
+
+def test_pauses_of_groups_count_until_they_are_over() -> None:
+    found = []
+    for records in ((), (paused(10, 5),), (paused(11, 5),), (paused(12, 5),)):
+        restore = replayed(*records).restore
+        assert restore is not None
+        found.append(digest_of(restore.engine, NOW_NS))
+    assert found[0] == found[1]
+    assert len(set(found)) == 3
