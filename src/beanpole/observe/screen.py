@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from rich.console import Group
 from rich.text import Text
 
-from beanpole.client import StatsJob
+from beanpole.client import GroupStats, StatsJob
 from beanpole.observe.columns import COLUMNS, GAP, Column, fitting
 from beanpole.observe.top import HELP, Mode, Top
 from beanpole.observe.top_sampler import CommandRates, Row, TopSample
@@ -214,7 +214,10 @@ def row_line(row: Row, columns: Sequence[Column], width: int, *, selected: bool)
 
 
 def tube_page(top: Top) -> Iterator[Text]:
-    """A tube alone: what the table says of it, a line each, and its first jobs; fits a window of 24 lines."""
+    """A tube alone: what the table says of it, a line each, and its first jobs; fits a window of 24 lines.
+
+    Below that stand its groups, as many as have a place.
+    """
     row = top.row_of(top.opened)
     if row is None or top.sample is None:
         yield Text("  the tube is gone", "italic")
@@ -226,6 +229,15 @@ def tube_page(top: Top) -> Iterator[Text]:
         text, style = column.cell(row)
         meaning = heads.get(column.title.lower(), column.help)
         yield Text.assemble(f" {column.title:<10}", (f"{text:>10}", style), f"  {meaning}")
+    for group in top.sample.groups:
+        style = "bold green" if group.ready else ""
+        yield Text.assemble(f" {'GROUP':<10}", (f"{count(group.ready):>10}", style), f"  {group_line(group)}")
+
+
+def group_line(group: GroupStats) -> str:
+    name = group.group if group.group.isprintable() else repr(group.group)[1:-1]
+    closed = f", closed by {' and '.join(group.closed)}" if group.closed else ""
+    return f"{name or 'no group'}: {count(group.reserved)} reserved{closed}"
 
 
 def head_line(size_bytes: int, job: StatsJob) -> str:

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from beanpole.client.extensions import RESTING
+from beanpole.errors import NotFoundError
 from beanpole.observe.growth import Quantiles, grown
 from beanpole.observe.sampling import HELD, OLDEST, READY, Inspected, ask_each, next_jobs, take_sample
 
 if TYPE_CHECKING:
-    from beanpole.client import AsyncClient, Histograms, Stats, StatsJob, StatsTube
+    from beanpole.client import AsyncClient, GroupStats, Histograms, Stats, StatsJob, StatsTube
 
 ALL = 2**63  # as `tubes_max`: each sample asks about every tube
 
@@ -27,6 +28,9 @@ TUBES_PER_SAMPLE = 1000
 PUTS = ("cmd-put", "cmd-put-job")
 RESERVES = ("cmd-reserve", "cmd-reserve-with-timeout", "cmd-reserve-many")
 """The counters of the commands that put, and that reserve: our own worker reserves with ``reserve-many``."""
+
+GROUPS_SHOWN = 20
+"""Groups of a tube that is shown alone."""
 
 WHOLE = ""  # in place of the name of a tube: all of them
 
@@ -84,6 +88,8 @@ class TopSample:
     """Whether the server says how long jobs waited, and were held."""
     heads: Mapping[str, Inspected] = field(default_factory=dict)
     """The first job in each state of the tube that is shown alone."""
+    groups: Sequence["GroupStats"] = ()
+    """The groups of that tube of which most jobs are ready."""
 
 
 def rates_between(before: "Stats", after: "Stats", seconds: float) -> CommandRates:
@@ -137,7 +143,7 @@ class TopSampler:
     async def take(self, wanted: Iterable[str] = (), pattern: str = "", alone: str = "") -> TopSample:
         """Asks the server. `wanted`: tubes to ask about in any case, and of which the next job is inspected.
 
-        `alone` is a tube of which the first job in each state is inspected.
+        `alone` is a tube of which the first job in each state is inspected, and the groups are asked for.
 
         Raises ConnectionLostError and UnexpectedReplyError; the next call connects again.
         """
@@ -163,12 +169,21 @@ class TopSampler:
         first = (
             {state: await next_jobs(self._client, [alone], state) for state in RESTING} if alone in self._rows else {}
         )
+        groups = await self._groups_of(alone) if alone in self._rows else []
         heads = {state: jobs[alone] for state, jobs in first.items() if alone in jobs}
         rates = None if last is None else rates_between(last.server, stats, seconds_between(last.at_ns, at_ns))
         timed = self._histograms is not None
         whole = waits.get(WHOLE), runs.get(WHOLE)
-        self._last = TopSample(at_ns, stats, rates, dict(self._rows), len(self._names), *whole, timed, heads)
+        self._last = TopSample(at_ns, stats, rates, dict(self._rows), len(self._names), *whole, timed, heads, groups)
         return self._last
+
+    async def _groups_of(self, tube: str) -> "list[GroupStats]":
+        if "stats-groups" not in await self._client.features():
+            return []
+        try:
+            return await self._client.stats_groups(tube, limit=GROUPS_SHOWN)
+        except NotFoundError:
+            return []
 
     def _show(self, tubes: "Mapping[str, StatsTube]", at_ns: int) -> None:
         self._names, self._sweep = dict.fromkeys(tubes), []

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from beanpole.client import GroupStats
 from beanpole.observe.columns import COLUMNS, fitting
 from beanpole.observe.growth import Quantiles
 from beanpole.observe.screen import plain, rows_in, screen
@@ -124,6 +125,17 @@ def test_tube_alone(top: Top) -> None:
     assert delayed.endswith("5s old, ready in 1m00s")
     assert all(any(line.startswith(f" {each.title} ") for line in lines) for each in COLUMNS[1:] if not each.timed)
     assert "Esc: back" in lines[-1]
+    groups = [
+        GroupStats("acme", 1, 7, 2, 0, 0, 1, 0.5, ["group-rate"]),
+        GroupStats("\x9b", 1, 1, 0, 0, 0, 2, 0.5, []),
+        GroupStats("", 1, 0, 1, 0, 0, None, None, []),
+    ]
+    top.show(replace(busy(), groups=groups))
+    assert [line.split(maxsplit=2) for line in drawn(top) if line.startswith(" GROUP")] == [
+        ["GROUP", "7", "acme: 2 reserved, closed by group-rate"],
+        ["GROUP", "1", r"\x9b: 0 reserved"],
+        ["GROUP", "0", "no group: 1 reserved"],
+    ]
     top.show(top_sample(row("other")))
     assert "  the tube is gone" in [line.rstrip() for line in drawn(top)]
 
