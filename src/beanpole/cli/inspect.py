@@ -41,7 +41,20 @@ COLUMNS: dict[str, str] = {
 
 GROUP = ("group", "ready", "reserved", "delayed", "buried", "weight", "age", "closed")
 
-SESSION = ("number", "peer", "name", "since", "last_command", "age", "used", "watched", "waiting", "held", "oldest")
+SESSION = (
+    "number",
+    "peer",
+    "name",
+    "since",
+    "lost",
+    "last_command",
+    "age",
+    "used",
+    "watched",
+    "waiting",
+    "held",
+    "oldest",
+)
 
 # What a server counts of a tube: its jobs, and the clients that want some.
 COUNTS = ("ready", "reserved", "delayed", "buried", "watching", "waiting")
@@ -206,7 +219,8 @@ def group_row(group: GroupStats) -> dict[str, object]:
 def sessions(server: Server, out: Output) -> None:
     """Show who is connected to a server: what each session did last, waits for and holds.
 
-    Durations are in seconds. A name is what a client has called itself. The server must know list-sessions.
+    Durations are in seconds. A name is what a client has called itself. lost is for how long a session has had no
+    connection whose jobs wait for it to return. The server must know list-sessions.
     """
     client = server.client()
     run(client, need("list-sessions"))
@@ -228,6 +242,7 @@ def session_row(session: SessionInfo) -> dict[str, object]:
         "peer": session.peer,
         "name": session.name,
         "since": round(session.since),
+        "lost": "" if session.lost is None else round(session.lost),
         "last_command": session.last_command or "-",
         "age": round(session.last_command_age),
         "used": session.used,

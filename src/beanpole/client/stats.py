@@ -323,6 +323,10 @@ class SessionInfo:
     jobs_held: int
     oldest_held: float | None
     """For how long it has held the job that it has held longest; None: it holds none."""
+    lost: float | None = None
+    """For how long it has had no connection; None: it has one. Until it returns its jobs wait for it."""
+    until: float | None = None
+    """For how long it may still return."""
 
     @classmethod
     def parse_many(cls, data: bytes) -> list[Self]:
@@ -349,6 +353,8 @@ class SessionInfo:
             waiting=float(item["waiting"]) if "waiting" in item else None,
             jobs_held=int(item["jobs-held"]),
             oldest_held=float(item["oldest-held"]) if "oldest-held" in item else None,
+            lost=float(item["lost"]) if "lost" in item else None,
+            until=float(item["until"]) if "until" in item else None,
         )
 
 

@@ -254,7 +254,7 @@ def test_sessions(cli: Cli, client: Client[bytes], tube: str) -> None:
     assert (mine["name"], mine["jobs_held"], mine["last_command"]) == ("a\xadb \U0001f41d", 1, "reserve-job")
     assert 0 <= mine["oldest_held"] <= mine["since"]
     assert mine["waiting"] is None
-    [line] = [each for each in cli("sessions").lines if f"\t{tube}\t" in each and each.split("\t")[9] == "1"]
+    [line] = [each for each in cli("sessions").lines if f"\t{tube}\t" in each and each.split("\t")[10] == "1"]
     assert line.split("\t")[2] == "a\\xadb \U0001f41d"
 
     def named_by_us() -> int:

@@ -20,7 +20,7 @@ LIST = (
     b"  last-command-age: 12.5\n  used: 17\n  watched: []\n  watched-count: 0\n  jobs-held: 0\n"
     b'- number: 5\n  name: ""\n  peer: "console"\n  since: 3\n  last-command: reserve\n  last-command-age: 1\n'
     b"  used: default\n  watched: [default, 8]\n  watched-count: 30\n  waiting: 1\n  jobs-held: 2\n"
-    b"  oldest-held: 2.25\n"
+    b"  oldest-held: 2.25\n  lost: 3\n  until: 7.5\n"
     b"  later: news\n"
 )
 
@@ -128,7 +128,7 @@ def test_sessions_are_typed(make: Maker) -> None:
     with make.to_peer(script) as client:
         assert client.list_sessions() == [
             SessionInfo(4, 'a "b" \u2028', "1.2.3.4:5", 12.5, "", 12.5, "17", [], 0, None, 0, None),
-            SessionInfo(5, "", "console", 3, "reserve", 1, "default", ["default", "8"], 30, 1, 2, 2.25),
+            SessionInfo(5, "", "console", 3, "reserve", 1, "default", ["default", "8"], 30, 1, 2, 2.25, 3, 7.5),
         ]
         assert client.list_sessions(5, 9) == []
 
