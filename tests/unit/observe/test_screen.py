@@ -126,9 +126,9 @@ def test_tube_alone(top: Top) -> None:
     assert all(any(line.startswith(f" {each.title} ") for line in lines) for each in COLUMNS[1:] if not each.timed)
     assert "Esc: back" in lines[-1]
     groups = [
-        GroupStats("acme", 1, 7, 2, 0, 0, 1, 0.5, ["group-rate"]),
-        GroupStats("\x9b", 1, 1, 0, 0, 0, 2, 0.5, []),
-        GroupStats("", 1, 0, 1, 0, 0, None, None, []),
+        GroupStats("acme", 1, 7, 2, 0, 0, 1, 0.5, ["group-rate"], 0),
+        GroupStats("\x9b", 1, 1, 0, 0, 0, 2, 0.5, [], 0),
+        GroupStats("", 1, 0, 1, 0, 0, None, None, [], 0),
     ]
     top.show(replace(busy(), groups=groups))
     assert [line.split(maxsplit=2) for line in drawn(top) if line.startswith(" GROUP")] == [
