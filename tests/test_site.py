@@ -30,6 +30,8 @@ FIRST = {
     "schedules/": "cron, crontab, schedule, scheduling, celery beat",
     "recipes/#deploy-without": "deploy, zero downtime, rolling restart",
     "worker/#ttr": "timeout",
+    "worker/#tracing": "tracing, opentelemetry, otel, traceparent, distributed tracing",
+    "client/#headers": "headers, message headers",
     "worker/#one-call": "linger",
     "worker/#slots": "slots",
     "client/#batch": "batch, bulk, pipeline",

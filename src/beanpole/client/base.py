@@ -86,6 +86,7 @@ class Options(TypedDict, total=False):
     repeat: bool
     patience: float | None
     name: str | None
+    tracing: bool
 
 
 class TubeOptions(Options, total=False):
@@ -114,6 +115,7 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
         repeat: bool = False,
         patience: float | None = PATIENCE_S,
         name: str | None = None,
+        tracing: bool = False,
     ) -> None:
         durations: dict[str, object] = {"timeout": timeout, "connect_timeout": connect_timeout, "patience": patience}
         for option, seconds in durations.items():
@@ -145,6 +147,10 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
         """How often a command whose outcome is unknown is sent again."""
         self._outage = Outage(0 if self._given_socket else patience, self._backoff)
         self._name = "on a given socket" if self._given_socket else str(self._addresses.server)
+        if tracing:
+            from beanpole.client.tracing import trace_puts  # noqa: PLC0415 - it needs OpenTelemetry, and time to load
+
+            trace_puts(self)
 
     def _called(self) -> str:
         given = self._called_by_caller

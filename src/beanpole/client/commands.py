@@ -130,9 +130,11 @@ class Commands(Generic[B]):
         Raises BuriedError, DrainingError, JobTooBigError, ExpectedCrlfError, and TypeError or ValueError if the codec
         can't encode the body.
         """
-        if (options and any(value is not None for value in options.values())) or not isinstance(delay, int):
-            return put_call(self._session, body, (priority, delay, ttr), tube, number, **options)
-        data = wire.put(self._session.codec.encode(body), priority, delay, ttr)
+        session = self._session
+        given = options and any(value is not None for value in options.values())
+        if given or not isinstance(delay, int) or session.carried is not None:
+            return put_call(session, body, (priority, delay, ttr), tube, number, **options)
+        data = wire.put(session.codec.encode(body), priority, delay, ttr)
         return Call(data, INSERTED, number, tube=tube)
 
     @command

@@ -1,10 +1,11 @@
 """Putting a job with the options that beanstalkd does not know. No I/O."""
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Literal, TypedDict, TypeVar
+from typing import Literal, TypedDict, TypeVar, Unpack
 
 from beanpole.client import fallback
 from beanpole.client.extensions import (
@@ -19,6 +20,7 @@ from beanpole.client.extensions import (
     whole,
     with_body,
 )
+from beanpole.client.plan import Plan, run_call
 from beanpole.client.session import USED, Session
 from beanpole.errors import ArgumentError
 from beanpole.limits import PRI_MAX
@@ -81,6 +83,36 @@ def put_call(
     numbers: tuple[int, float, int],
     tube: str,
     take: Callable[[Reply], T],
+    **options: Unpack[PutOptions],
+) -> "Call[T]":
+    """A put with what else it can be given, and with what the session lets jobs carry where the server has headers."""
+    data = session.codec.encode(body)
+    call = call_of(session, data, numbers, tube, take, None, **options)
+    carried = session.carried() if session.carried is not None else {}
+    if not carried:
+        return call
+    meta = with_room(options.get("meta") or {}, carried)
+    without = partial(run_call, session, call)
+    return call_of(session, data, numbers, tube, take, without, **(options | PutOptions(meta=meta)))
+
+
+def with_room(meta: Mapping[str, str], carried: Mapping[str, str]) -> Mapping[str, str]:
+    """Headers and what is to be carried besides, as far as there is room: a put does not fail because of that."""
+    for name, value in carried.items():
+        with contextlib.suppress(ArgumentError):
+            more = {name: value, **meta}
+            meta_bytes(more)
+            meta = more
+    return meta
+
+
+def call_of(
+    session: Session[B],
+    data: bytes,
+    numbers: tuple[int, float, int],
+    tube: str,
+    take: Callable[[Reply], T],
+    instead: Callable[[], Plan[T]] | None,
     *,
     key: str | None = None,
     taken: Taken | None = None,
@@ -93,10 +125,10 @@ def put_call(
 ) -> "Call[T]":
     """A ``put-job``; on a server without it a ``put``, if that can say all that is asked for.
 
-    `numbers` are priority, delay and TTR.
+    `numbers` are priority, delay and TTR; `instead` is what is done on a server that lacks something of it, if that is
+    known already.
     """
     priority, delay, ttr = numbers
-    data = session.codec.encode(body)
     made = line(
         b"put-job",
         size_of(data),
@@ -119,8 +151,7 @@ def put_call(
         raise ArgumentError("a job has a delay, or a moment at which it is ready, not both")
     if within is not None and taken != "replace":
         raise ArgumentError("within is for a put that replaces what is there: taken='replace'")
-    instead = None
-    if key is None and expire is None and group is None and not meta:
+    if instead is None and key is None and expire is None and group is None and not meta:
         if at is not None:
             at_s = float(unix_seconds(at, "at"))
             instead = partial(fallback.put_at, session, partial(plain_put, data, priority, ttr), at_s, tube, take)

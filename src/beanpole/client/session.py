@@ -155,6 +155,8 @@ class Session(Generic[B]):
         process: Callable[[], int] = lambda: 0,
     ) -> None:
         self.codec = codec
+        self.carried: Callable[[], dict[str, str]] | None = None
+        """What jobs carry besides the headers that they are given; None: nothing."""
         self.wall_s = wall_s
         """The time of this machine, in seconds since 1970."""
         self.name = name

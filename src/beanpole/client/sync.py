@@ -205,6 +205,8 @@ class Client(BaseClient[B], Blocking, Generic[B]):
     command, when the client has asked the server for its `features` and that has names; a client that uses commands of
     beanstalkd alone does not ask. None: ``host:pid program version``; empty: nothing.
 
+    With `tracing` each put is a span of OpenTelemetry, and the job carries its trace. It needs the extra ``otel``.
+
     Raises ArgumentError for an invalid address, option or tube name, and LookupError for an encoding that Python does
     not have. Besides what is said below, every command may raise ArgumentError (nothing was sent), CannotConnectError,
     ConnectionLostError (it says whether the command may have been executed), OutOfMemoryError, InternalError and

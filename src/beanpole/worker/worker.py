@@ -74,6 +74,13 @@ R = TypeVar("R")
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
+def spans() -> list[Callable[..., Any]]:
+    """What makes a span of each attempt. Raises ArgumentError if OpenTelemetry is not there."""
+    from beanpole.worker.tracing import process, process_async  # noqa: PLC0415 - for those who ask for it
+
+    return [process, process_async]
+
+
 class HandlerOptions(TypedDict, total=False):
     """How the jobs of a function are run and retried: arguments of :meth:`Worker.handler`."""
 
@@ -101,7 +108,8 @@ class Worker:
     worker comes back and goes on with them (0: others have them at once). With `keep_always` it does so after any end
     of a connection but the worker's own stop, for workers behind a proxy that is restarted: the jobs of a worker that
     was killed come back so much later then. `patience` is how many seconds the puts of its functions wait for a server
-    that is away, as a client's.
+    that is away, as a client's. With `tracing` each attempt is a span of OpenTelemetry in the trace that its job
+    carries, and each put of its functions is one; it needs the extra ``otel``.
 
     Raises ArgumentError.
     """
@@ -124,6 +132,7 @@ class Worker:
         keep: int = KEEP_S,
         keep_always: bool = False,
         patience: float | None = PATIENCE_S,
+        tracing: bool = False,
     ) -> None:
         if isinstance(address, socket.socket | Addresses):
             raise ArgumentError("a worker makes its connections itself: give it an address, not a socket")
@@ -165,9 +174,9 @@ class Worker:
         self._connect_timeout_s = connect_timeout
         self._handlers: dict[str, Handler] = {}
         self._schedules: dict[str, Declared] = {}
-        self._hooks = Hooks()
+        self._hooks = Hooks(spans() if tracing else [])
         times = {"timeout": timeout, "connect_timeout": connect_timeout, "patience": patience}
-        self._connections = Connections(lambda: self.address, **times)
+        self._connections = Connections(lambda: self.address, tracing=tracing, **times)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._context: WorkerContext | None = None
         self._stop_wanted = False

@@ -49,7 +49,7 @@ def run(text: str, port: int) -> None:
 
 
 def test_the_page_has_examples_of_both_kinds() -> None:
-    assert (len(MODULES), len(PROGRAMS)) == (5, 5)
+    assert (len(MODULES), len(PROGRAMS)) == (5, 6)
 
 
 def test_the_first_example(beanpole: Server, tmp_path: Path) -> None:
@@ -68,7 +68,16 @@ def test_the_first_example(beanpole: Server, tmp_path: Path) -> None:
 
 
 def test_the_program_with_a_worker(beanpole: Server) -> None:
+    run(PROGRAMS[5], beanpole.port)
+
+
+def test_the_program_with_traces(beanpole: Server, tmp_path: Path) -> None:
     run(PROGRAMS[4], beanpole.port)
+    worker = start(tmp_path, beanpole.port, PROGRAMS[4])
+    with Client((HOST, beanpole.port)) as client:
+        wait_until(lambda: client.stats().cmd_delete == 1, "the job is done")
+    assert worker.stop() == 0
+    assert '"name": "process emails"' in worker.messages
 
 
 def test_the_program_whose_function_has_batches(beanpole: Server, tmp_path: Path) -> None:
