@@ -225,7 +225,7 @@ def check_limits(engine: Engine, tube: Tube) -> None:
     if limits & Closed.RATE:
         check_timer(engine, tube, token_at_ns(tube))
     else:
-        has_token = rules.rate_interval_ns == 0 or token_at_ns(tube) <= engine.now_ns
+        has_token = rules.rate.interval_ns == 0 or token_at_ns(tube) <= engine.now_ns
         assert has_token, f"tube {name} is open, but its bucket is empty"
 
 

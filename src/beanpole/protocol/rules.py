@@ -114,11 +114,8 @@ class Rules:
         return b"".join([b"%b: %b\n" % (name.encode(), value) for name, value in found if value])
 
 
-NUMBERS = (
-    *(each.name for each in fields(Rules) if each.name not in {"rate", "group_rate"}),
-    *(f"{name}_{part}" for name in ("rate", "group_rate") for part in ("interval_ns", "burst")),
-)
-"""What the engine needs of rules, each of which is a field of its `RuleSet`."""
+NUMBERS = tuple(each.name for each in fields(Rules) if each.name not in {"rate", "group_rate"})
+"""What the engine needs of rules besides their rates, each of which is a field of its `RuleSet`."""
 
 
 def parse(text: bytes) -> Rules:

@@ -12,7 +12,7 @@ from cython.cimports.beanpole.engine.commands.long_command import LongCommand, b
 from cython.cimports.beanpole.engine.policies.expiry import dies_of_age, expiry_of
 from cython.cimports.beanpole.engine.policies.uniqueness import may_return, rival
 from cython.cimports.beanpole.engine.state.breaker import Breaker
-from cython.cimports.beanpole.engine.state.groups import group_of, ready_count, token_of_group_ns
+from cython.cimports.beanpole.engine.state.groups import group_of, ready_count
 from cython.cimports.beanpole.engine.state.heap import COUNTED_MAX
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of
 from cython.cimports.beanpole.engine.state.queue import Queue
@@ -26,7 +26,16 @@ from cython.cimports.beanpole.engine.state.tags import (
     read_death,
     read_scheduled,
 )
-from cython.cimports.beanpole.engine.state.tube import Closed, Group, RuleSet, Tube, Watch, is_broken, token_at_ns
+from cython.cimports.beanpole.engine.state.tube import (
+    Closed,
+    Group,
+    RuleSet,
+    Tube,
+    Watch,
+    is_broken,
+    token_at_ns,
+    token_ns,
+)
 from cython.cimports.beanpole.engine.state.walk import Walk
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.libc.stdint import int64_t
@@ -186,7 +195,7 @@ def group_reasons(now_ns: int64_t, job: Job) -> list[str]:
     if group.closed & Closed.CONCURRENCY:
         facts["limit"] = rules.group_concurrency
     if group.closed & Closed.RATE:
-        facts["left"] = seconds(token_of_group_ns(rules, group) - now_ns)
+        facts["left"] = seconds(token_ns(rules.group_rate, group.full_at_ns) - now_ns)
     if group.closed & Closed.ORDER:
         facts["begun"] = group.begun
     return [reason("group", **facts)] if group.name or group.closed else []

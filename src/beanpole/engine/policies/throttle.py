@@ -16,7 +16,15 @@ import cython
 from cython.cimports.beanpole.engine.state.breaker import Breaker
 from cython.cimports.beanpole.engine.state.groups import attach_groups, ready_count
 from cython.cimports.beanpole.engine.state.times import Count
-from cython.cimports.beanpole.engine.state.tube import Closed, RuleSet, RuleTable, is_broken, token_at_ns
+from cython.cimports.beanpole.engine.state.tube import (
+    Closed,
+    RuleSet,
+    RuleTable,
+    filled_ns,
+    is_broken,
+    taken_ns,
+    token_at_ns,
+)
 from cython.cimports.libc.stdint import int64_t, uint8_t
 
 LIMITS = cython.declare(uint8_t, Closed.RATE | Closed.CONCURRENCY | Closed.BREAKER)
@@ -55,16 +63,15 @@ def refuse_put(queue, tube):
 
 def begin_bucket(queue, tube, rules, before):
     """Let the bucket of a tube that gets rules be empty since they were set, or go on if its rate stays the same."""
-    fill_ns: int64_t = rules.rate_burst * rules.rate_interval_ns
     full_at_ns: int64_t
     if before is None:
-        full_at_ns = max(rules.set_at_ns, queue.started_at_ns) + fill_ns
-    elif before.rate_interval_ns == rules.rate_interval_ns and before.rate_burst == rules.rate_burst:
+        full_at_ns = filled_ns(rules.rate, max(rules.set_at_ns, queue.started_at_ns))
+    elif before.rate.interval_ns == rules.rate.interval_ns and before.rate.burst == rules.rate.burst:
         full_at_ns = tube.full_at_ns
     else:
-        full_at_ns = queue.now_ns + fill_ns
+        full_at_ns = filled_ns(rules.rate, queue.now_ns)
     kept: tuple = queue.buckets.pop(tube.name, None)
-    if kept is not None and kept[1:] == (rules.rate_interval_ns, rules.rate_burst):
+    if kept is not None and kept[1:] == (rules.rate.interval_ns, rules.rate.burst):
         full_at_ns = max(full_at_ns, cython.cast(int64_t, kept[0]))
     tube.full_at_ns = full_at_ns
     return 0
@@ -77,7 +84,7 @@ def keep_bucket(queue, tube):
     are never more than tubes may be: who takes a token from one new tube after the other gets no more memory by that.
     """
     rules: RuleSet = tube.rules
-    if rules.rate_interval_ns == 0 or queue.now_ns == 0 or tube.full_at_ns <= queue.now_ns:
+    if rules.rate.interval_ns == 0 or queue.now_ns == 0 or tube.full_at_ns <= queue.now_ns:
         return 0
     kept: tuple
     for name in list(islice(queue.buckets, BUCKETS_LOOKED_AT)):
@@ -86,16 +93,16 @@ def keep_bucket(queue, tube):
             queue.buckets[name] = kept  # behind the others
     if len(queue.buckets) >= queue.tubes_max:
         queue.buckets.pop(next(iter(queue.buckets)))
-    queue.buckets[tube.name] = (tube.full_at_ns, rules.rate_interval_ns, rules.rate_burst)
+    queue.buckets[tube.name] = (tube.full_at_ns, rules.rate.interval_ns, rules.rate.burst)
     return 0
 
 
 def take_token(queue, now_ns, tube):
     """Take the token for a reservation from a tube with rules, and close the tube if it was the last one."""
     rules: RuleSet = tube.rules
-    if rules.rate_interval_ns == 0:
+    if rules.rate.interval_ns == 0:
         return 0
-    tube.full_at_ns = max(tube.full_at_ns, now_ns) + rules.rate_interval_ns
+    tube.full_at_ns = taken_ns(rules.rate, tube.full_at_ns, now_ns)
     if token_at_ns(tube) <= now_ns:
         return 0
     tube.closed |= Closed.RATE
@@ -150,7 +157,7 @@ def close_or_open(queue, tube):
     if rules is not None:
         if rules.concurrency and tube.reserved_count >= rules.concurrency:
             closed |= Closed.CONCURRENCY
-        if rules.rate_interval_ns and token_at_ns(tube) > queue.now_ns:
+        if rules.rate.interval_ns and token_at_ns(tube) > queue.now_ns:
             closed |= Closed.RATE
             queue.arm(tube, token_at_ns(tube))
         if is_broken(tube):
@@ -182,7 +189,7 @@ def attach(queue, tube):
     if rules is before:
         return 0
     tube.rules = rules
-    if rules is not None and rules.rate_interval_ns:
+    if rules is not None and rules.rate.interval_ns:
         begin_bucket(queue, tube, rules, before)
     if not has_same_breaker(rules, before):
         tube.breaker = Breaker() if rules is not None and rules.breaker_percent else None

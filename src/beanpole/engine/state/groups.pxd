@@ -19,7 +19,6 @@ cdef bint has_group_rules(RuleSet rules) noexcept
 cdef int enter_group(Tube tube, Job job, State state, int64_t now_ns) except -1
 cdef int leave_group(Tube tube, Job job, int64_t now_ns) except -1
 cdef int end_in_group(Tube tube, Job job, int64_t now_ns) except -1
-cdef int64_t token_of_group_ns(RuleSet rules, Group group) noexcept
 cdef int recall(Tube tube) except -1
 cdef int choose(Tube tube) except -1
 cdef int take_group_token(Tube tube, Job job, int64_t now_ns) except -1

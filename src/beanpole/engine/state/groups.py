@@ -17,7 +17,17 @@ import cython
 from cython.cimports.beanpole.engine.state.heap import Heap, sooner
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State
 from cython.cimports.beanpole.engine.state.tags import Tag, find_tag
-from cython.cimports.beanpole.engine.state.tube import Closed, Group, Groups, RuleSet, Tube
+from cython.cimports.beanpole.engine.state.tube import (
+    Closed,
+    Group,
+    Groups,
+    RuleSet,
+    Tube,
+    filled_ns,
+    has_token,
+    taken_ns,
+    token_ns,
+)
 from cython.cimports.libc.stdint import int64_t, uint8_t
 
 READY = cython.declare(cython.int, State.READY)  # states as indices
@@ -109,7 +119,7 @@ def has_group_rules(rules):
     """Whether rules say something of the groups of a tube."""
     if rules is None:
         return False
-    if rules.groups_fair or rules.group_concurrency != 0 or rules.group_rate_interval_ns != 0:
+    if rules.groups_fair or rules.group_concurrency != 0 or rules.group_rate.interval_ns != 0:
         return True
     return rules.group_jobs_max != 0 or rules.group_weights is not None or rules.group_strict
 
@@ -257,7 +267,7 @@ def place(tube: Tube, group: Group, now_ns: int64_t) -> cython.int:
     take_out(tube, group)
     if group.closed & Closed.RATE:
         group.is_timed = True
-        return groups.timed.push(group, token_of_group_ns(tube.rules, group), group.served)
+        return groups.timed.push(group, token_ns(tube.rules.group_rate, group.full_at_ns), group.served)
     if count_of(group) == 0 and group.full_at_ns > now_ns:
         group.is_timed = True  # it is forgotten then
         return groups.timed.push(group, group.full_at_ns, group.served)
@@ -295,21 +305,16 @@ def limit(tube: Tube, group: Group) -> cython.int:
     return close_if_held(tube, group)
 
 
-def token_of_group_ns(rules, group):
-    """Return when the next token can be taken from a group's bucket (throttle.py says what a bucket is)."""
-    return group.full_at_ns - (rules.group_rate_burst - 1) * rules.group_rate_interval_ns
-
-
 @cython.cfunc
 def begin_group_bucket(tube: Tube, group: Group, now_ns: int64_t) -> cython.int:
     """Let the bucket of a group be empty since the rules were set, as that of a tube."""
     rules: RuleSet = tube.rules
     group.closed &= ~cython.cast(uint8_t, Closed.RATE)
     group.full_at_ns = 0
-    if rules is None or rules.group_rate_interval_ns == 0:
+    if rules is None or rules.group_rate.interval_ns == 0:
         return 0
-    group.full_at_ns = rules.set_at_ns + rules.group_rate_burst * rules.group_rate_interval_ns
-    if token_of_group_ns(rules, group) > now_ns:
+    group.full_at_ns = filled_ns(rules.group_rate, rules.set_at_ns)
+    if token_ns(rules.group_rate, group.full_at_ns) > now_ns:
         group.closed |= Closed.RATE
     return 0
 
@@ -317,11 +322,11 @@ def begin_group_bucket(tube: Tube, group: Group, now_ns: int64_t) -> cython.int:
 def take_group_token(tube, job, now_ns):
     """Take the token for a reservation from the group of a job that is about to be handed out."""
     rules: RuleSet = tube.rules
-    if rules is None or rules.group_rate_interval_ns == 0:
+    if rules is None or rules.group_rate.interval_ns == 0:
         return 0
     group: Group = group_of(job)
-    group.full_at_ns = max(group.full_at_ns, now_ns) + rules.group_rate_interval_ns
-    if token_of_group_ns(rules, group) > now_ns:
+    group.full_at_ns = taken_ns(rules.group_rate, group.full_at_ns, now_ns)
+    if token_ns(rules.group_rate, group.full_at_ns) > now_ns:
         group.closed |= Closed.RATE  # the job leaves it now: it is placed then
     return 0
 
@@ -346,10 +351,7 @@ def open_timed(tube, now_ns, started_at_ns):
     while groups.timed.count and groups.timed.entries[0].key <= now_ns:
         group: Group = cython.cast(Group, groups.timed.entries[0].item)
         if group.closed & Closed.RATE:
-            # After a start a bucket is empty.
-            full_ns: int64_t = started_at_ns + rules.group_rate_burst * rules.group_rate_interval_ns
-            group.full_at_ns = max(group.full_at_ns, full_ns)
-            if token_of_group_ns(rules, group) <= now_ns:
+            if has_token(rules.group_rate, cython.address(group.full_at_ns), now_ns, started_at_ns):
                 group.closed &= ~cython.cast(uint8_t, Closed.RATE)
         place(tube, group, now_ns)
         drop_if_empty(tube, group, now_ns)

@@ -9,6 +9,11 @@ from beanpole.engine.state.times cimport Ages, TubeTimes
 cdef enum:
     RULE_TAGS_BYTES = 32                 # of the tags that rules give a job: of its attempts, expiry and key
 
+cdef struct Rate:
+    # How fast a bucket of tokens fills; policies/throttle.py says what that is.
+    int64_t interval_ns                  # from one token to the next; 0: there is no such rule
+    int64_t burst                        # tokens that there can be at once
+
 @cython.final
 cdef class RuleSet:
     cdef readonly bytes pattern          # the tubes that it is for: a name, a prefix with `*` behind it, or `*`
@@ -28,8 +33,7 @@ cdef class RuleSet:
     cdef public bint unique_replace
     cdef public uint32_t jobs_max      # ready and delayed jobs beyond which puts are refused
     cdef public int64_t bytes_max      # bytes of all bodies beyond which puts are refused
-    cdef public int64_t rate_interval_ns   # from one token to the next
-    cdef public int64_t rate_burst     # tokens that there can be at once
+    cdef Rate rate                     # how fast jobs are handed out
     cdef public uint32_t concurrency   # held jobs beyond which reserve takes none
     cdef public uint32_t breaker_percent   # the share of attempts whose failure closes the tube
     cdef public uint32_t breaker_count     # attempts that there must have been
@@ -38,8 +42,7 @@ cdef class RuleSet:
     cdef public bint groups_fair       # the priority of jobs does not count between groups
     cdef public bint groups_split      # a put into a tube `a;b` is one into `a`, of group `b`
     cdef public uint32_t group_concurrency   # held jobs of a group beyond which reserve takes none of it
-    cdef public int64_t group_rate_interval_ns   # from one token of a group to the next
-    cdef public int64_t group_rate_burst   # tokens that a group can have at once
+    cdef Rate group_rate               # the same of each group
     cdef public bint group_strict      # what was handed out of a group ends before the next begins
     cdef public bint group_hold_buried   # a buried job has not ended
     cdef public uint32_t group_jobs_max   # ready and delayed jobs of a group beyond which puts are refused
@@ -148,9 +151,26 @@ cdef class Tube(Timed):
     cdef void join_waiting(self, Watch watch) noexcept
     cdef void leave_waiting(self, Watch watch) noexcept
 
+cdef inline int64_t filled_ns(Rate rate, int64_t since_ns) noexcept:
+    # When a bucket is full that is empty at a moment.
+    return since_ns + rate.burst * rate.interval_ns
+
+cdef inline int64_t token_ns(Rate rate, int64_t full_at_ns) noexcept:
+    # When the next token can be taken from a bucket: it lacks all but one.
+    return full_at_ns - (rate.burst - 1) * rate.interval_ns
+
+cdef inline int64_t taken_ns(Rate rate, int64_t full_at_ns, int64_t now_ns) noexcept:
+    # When a bucket is full of which a token is taken now.
+    return max(full_at_ns, now_ns) + rate.interval_ns
+
+cdef inline bint has_token(Rate rate, int64_t *full_at_ns, int64_t now_ns, int64_t started_at_ns) noexcept:
+    # Whether a token can be taken by now from a bucket for which somebody waited; after a start it is empty.
+    full_at_ns[0] = max(full_at_ns[0], filled_ns(rate, started_at_ns))
+    return token_ns(rate, full_at_ns[0]) <= now_ns
+
 cdef inline int64_t token_at_ns(Tube tube) noexcept:
-    # When the next token can be taken from a tube with the rule `rate`: its bucket lacks all but one.
-    return tube.full_at_ns - (tube.rules.rate_burst - 1) * tube.rules.rate_interval_ns
+    # When the next token can be taken from a tube with the rule `rate`.
+    return token_ns(tube.rules.rate, tube.full_at_ns)
 
 cdef inline bint is_broken(Tube tube) noexcept:
     # Whether its breaker has closed a tube, also while it may hand out a probe.

@@ -28,6 +28,8 @@ class RuleSet:
         self.set_at_ns = set_at_ns
         for name in NUMBERS:
             setattr(self, name, getattr(rules, name))
+        self.rate.interval_ns, self.rate.burst = rules.rate_interval_ns, rules.rate_burst
+        self.group_rate.interval_ns, self.group_rate.burst = rules.group_rate_interval_ns, rules.group_rate_burst
 
 
 @cython.cclass
@@ -176,9 +178,7 @@ class Tube(Timed):
         """Open the tube if it waits for a token, or a probe, whose time has come; after a start a bucket is empty."""
         opened: uint8_t = 0
         if self.closed & Closed.RATE:
-            fill_ns: int64_t = self.rules.rate_burst * self.rules.rate_interval_ns
-            self.full_at_ns = max(self.full_at_ns, started_at_ns + fill_ns)
-            if token_at_ns(self) <= now_ns:
+            if has_token(self.rules.rate, cython.address(self.full_at_ns), now_ns, started_at_ns):
                 opened = Closed.RATE
         if awaits_probe(self) and self.breaker.probe_at_ns <= now_ns:
             opened |= Closed.BREAKER
