@@ -11,7 +11,6 @@ Nothing of it is in the log: a tube that is made, or gets the rule, is open.
 """
 
 import cython
-from cython.cimports.beanpole.engine.policies.throttle import note_opened
 from cython.cimports.beanpole.engine.state.breaker import Breaker, count_end
 from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.tube import Closed, RuleSet, Tube
@@ -68,7 +67,7 @@ def wait_for_probe(queue: Queue, now_ns: int64_t, tube: Tube) -> cython.int:
 def let_go(queue: Queue, tube: Tube) -> cython.int:
     """Let a tube be closed by its breaker no more."""
     tube.closed &= ~cython.cast(uint8_t, Closed.BREAKER)
-    return note_opened(queue, tube) if tube.closed == 0 else 0
+    return queue.note_opened(tube) if tube.closed == 0 else 0
 
 
 @cython.cfunc

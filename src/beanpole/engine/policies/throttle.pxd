@@ -11,7 +11,6 @@ cdef int begin_bucket(Queue queue, Tube tube, RuleSet rules, RuleSet before) exc
 cdef int keep_bucket(Queue queue, Tube tube) except -1
 cdef int take_token(Queue queue, int64_t now_ns, Tube tube) except -1
 cdef int close_or_open(Queue queue, Tube tube) except -1
-cdef int note_opened(Queue queue, Tube tube) except -1
 cdef list and_opened(Queue queue, list tubes)
 cdef int close_if_taken(Tube tube) noexcept
 cdef int open_if_free(Queue queue, Tube tube) except -1

@@ -124,19 +124,11 @@ def open_if_free(queue, tube):
     if tube.closed & Closed.CONCURRENCY and tube.reserved_count < tube.rules.concurrency:
         tube.closed &= ~cython.cast(uint8_t, Closed.CONCURRENCY)
         if tube.closed == 0:
-            note_opened(queue, tube)
+            queue.note_opened(tube)
     return 0
 
 
 # --- both -------------------------------------------------------------------------------------------------------------
-
-
-def note_opened(queue, tube):
-    """Note a tube that may give jobs again."""
-    if queue.opened is None:
-        queue.opened = []
-    queue.opened.append(tube)
-    return 0
 
 
 def and_opened(queue, tubes):
@@ -164,7 +156,7 @@ def close_or_open(queue, tube):
             closed |= tube.closed & Closed.BREAKER
     opened: cython.bint = tube.closed != 0 and closed == 0
     tube.closed = closed
-    return note_opened(queue, tube) if opened else 0
+    return queue.note_opened(tube) if opened else 0
 
 
 def has_same_breaker(rules, before):
@@ -198,7 +190,7 @@ def attach(queue, tube):
     if tube.groups is not None and tube.groups.timed.count:
         queue.arm(tube, tube.next_due_ns())
     close_or_open(queue, tube)
-    return note_opened(queue, tube) if not had_next and tube.ready.count else 0
+    return queue.note_opened(tube) if not had_next and tube.ready.count else 0
 
 
 def replace_rules(queue, pattern, rules):

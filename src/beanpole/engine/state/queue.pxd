@@ -91,6 +91,7 @@ cdef class Queue:
     cdef int enter_of_group(self, Job job, State state, int64_t key) except -1
     cdef int end_of_group(self, Job job) except -1
     cdef int settle_next(self, Tube tube, bint is_offered) except -1
+    cdef int note_opened(self, Tube tube) except -1
     cdef int make_ready(self, Job job) except -1
     cdef int enter_after(self, int64_t now_ns, Job job, int64_t delay_ns) except -1
     cdef int discard(self, Job job) except -1

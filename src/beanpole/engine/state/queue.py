@@ -199,10 +199,14 @@ class Queue:
         choose(tube)
         if tube.groups.timed.count:
             self.arm(tube, tube.next_due_ns())
-        if tube.ready.count and (tube.wide is not None or not is_offered):
-            if self.opened is None:
-                self.opened = []
-            self.opened.append(tube)
+        return self.note_opened(tube) if tube.ready.count and (tube.wide is not None or not is_offered) else 0
+
+    @cython.final
+    def note_opened(self, tube):
+        """Note a tube that may give jobs again."""
+        if self.opened is None:
+            self.opened = []
+        self.opened.append(tube)
         return 0
 
     @cython.final
