@@ -165,7 +165,7 @@ class Engine(Queue):
         stop_waiting_for(self)
 
     def take_clients(self, now_ns: int64_t) -> None:
-        """Let the times begin anew in which sessions that lost their connections may return."""
+        """Let the times start over in which sessions that lost their connections may return."""
         wait_again(self, now_ns)
 
     def take_woken(self) -> list[Session]:

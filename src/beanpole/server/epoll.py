@@ -327,7 +327,7 @@ class EpollTransport(EventQueue):
         self.close_each(False)
 
     def take_clients(self) -> None:
-        """Let the times begin anew in which sessions may return: clients are taken from now on."""
+        """Let the times start over in which sessions may return: clients are taken from now on."""
         self.turn.engine.take_clients(self.now())
 
     def close_each(self, own):

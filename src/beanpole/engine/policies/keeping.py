@@ -5,8 +5,8 @@ then, and stays in the list of sessions as one without a connection. Its jobs ar
 delete them, and their times to run go on. The next session that says the token takes them over; when the time for that
 is over, or a time to run, they come back as after any lost connection.
 
-The time to return counts only while clients can: not while a server leads that can't confirm anything, and anew after
-each start (``Queue.takes_clients``, ``engine/restore.py``).
+The time to return counts only while clients can: not while a server leads that can't confirm anything. After a start it
+is counted from the front (``Queue.takes_clients``, ``engine/restore.py``).
 """
 
 import cython

@@ -14,7 +14,7 @@ class Breaker:
     """The breaker of a tube. The fields stand in ``breaker.pxd``."""
 
     def open(self):
-        """Begin anew: it is not closed, and has counted nothing."""
+        """Start over: it is not closed, and has counted nothing."""
         self.ends = self.failures = self.earlier_ends = self.earlier_failures = 0
         self.half_ends_ns = self.probe_at_ns = 0
         self.probe_id = 0
