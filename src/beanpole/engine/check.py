@@ -266,7 +266,10 @@ def check_groups(engine: Engine, tube: Tube, jobs: list[Job]) -> None:
         assert [group.counts[i] for i in range(4)] == found, f"group {name} counts jobs that it has not"
         assert group.ready.count + is_next == found[State.READY], f"group {name} has lost a ready job"
         group.ready.check()
-        limit = 0 if tube.rules is None else tube.rules.group_concurrency
+        assert tube.groups.all[group.place] is group, f"group {name} stands elsewhere in the list"
+        is_stale = group.place < tube.groups.stale_count
+        assert group.rules is tube.rules or is_stale, f"group {name} goes by rules from before, and nobody knows"
+        limit = 0 if group.rules is None else group.rules.group_concurrency
         is_taken = 0 < limit <= found[State.RESERVED]
         assert bool(group.closed & Closed.CONCURRENCY) == is_taken, f"group {name} is closed for its held jobs, or not"
         is_open = found[State.READY] > 0 and group.closed == 0
@@ -279,7 +282,10 @@ def check_groups(engine: Engine, tube: Tube, jobs: list[Job]) -> None:
         1 for each in tube.groups.by_name.values() if cython.cast(Group, each, typecheck=True).pause is not None
     )
     assert paused_count == tube.groups.paused_count, f"tube {tube.name} has {paused_count} paused groups"
-    assert bool(servable) == (tube.ready.count == 1), f"tube {tube.name} has groups {servable}, but no next job"
+    has_next = tube.ready.count == 1
+    assert bool(servable) == has_next or (tube.groups.stale_count and not has_next), (
+        f"tube {tube.name} has groups {servable}, but no next job"
+    )
     assert sum(each[State.READY] for each in counts.values()) == tube.groups.ready_count, (
         "ready jobs of groups are lost"
     )

@@ -231,6 +231,8 @@ class Engine(Queue):
             count_begun(self, now_ns)
         if self.unattended is not None:
             attend(self)
+        if self.opened is not None:
+            offer_opened(self, now_ns)
         moved: cython.Py_ssize_t = MOVES_PER_TURN - self.moves_left
         if 0 <= self.schedules_at_ns <= now_ns:
             moved += self.run_schedules(now_ns, JOBS_PER_TICK - moved)
@@ -285,8 +287,8 @@ class Engine(Queue):
         if timed.open_when_due(now_ns, self.started_at_ns):
             changed.append(timed)
         if isinstance(timed, Tube) and cython.cast(Tube, timed, typecheck=True).groups is not None:
-            if open_timed(cython.cast(Tube, timed, typecheck=True), now_ns, self.started_at_ns):
-                changed.append(timed)
+            left: cython.Py_ssize_t = most - len(changed)
+            changed += [timed] * open_timed(cython.cast(Tube, timed, typecheck=True), now_ns, self.started_at_ns, left)
         while len(changed) < most:
             job = timed.due_job(now_ns)
             if job is None:
@@ -345,7 +347,8 @@ class Engine(Queue):
         return open_if_free(self, job.tube)
 
     def on_open(self, tube):
-        return attach(self, tube)
+        attach(self, tube)
+        return 0
 
     def on_drop(self, tube):
         return keep_bucket(self, tube)

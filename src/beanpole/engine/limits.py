@@ -59,6 +59,9 @@ WALL_LOOK_NS = 1_000_000_000
 
 PATTERNS_MAX = 1_000  # patterns that may have rules: a new tube looks for its own among them
 GROUPS_PAUSED_MAX = 10_000  # groups that may be paused, with jobs or without
+BUCKETS_MAX = 100_000
+"""Buckets of the rules `rate` and `group-rate` that are kept of tubes and groups that are gone, at 0.2 kB each."""
+
 TUBES_TIMED_MAX = 1_000
 """Tubes whose jobs are timed by tube, at 0.75 kB each; those of the others are timed over all tubes only."""
 

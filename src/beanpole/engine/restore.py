@@ -22,7 +22,8 @@ from cython.cimports.beanpole.engine.policies.keeping import keep, lose
 from cython.cimports.beanpole.engine.policies.pausing import end_pause, end_pauses, set_pause
 from cython.cimports.beanpole.engine.policies.throttle import close_if_taken, replace_rules
 from cython.cimports.beanpole.engine.policies.uniqueness import forget_key
-from cython.cimports.beanpole.engine.state.groups import begin_order
+from cython.cimports.beanpole.engine.state.groups import choose, group_name, order, place, recall
+from cython.cimports.beanpole.engine.state.heap import Heap
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of, new_job, set_tags
 from cython.cimports.beanpole.engine.state.schedule import Schedule, ScheduleTable
 from cython.cimports.beanpole.engine.state.session import Session
@@ -364,7 +365,7 @@ class Restore:
         if self.superseded:
             self.engine.unsettled = list(self.superseded)
         for each in self.engine.tube_list:
-            begin_order(cython.cast(Tube, each, typecheck=True), self.engine.now_ns)
+            begin_order(cython.cast(Tube, each, typecheck=True), self.engine.now_ns, now_ns)
         for id in self.under_way:
             job: Job = self.engine.jobs.find(id)
             if job.state != State.BURIED and id not in self.kept:
@@ -376,3 +377,36 @@ class Restore:
             table.computed = b""  # new zone data may say other times than those that lie ahead
             self.engine.schedules_at_ns = now_ns
         return {name for name, (_, until_ns, _) in self.pauses.items() if until_ns > now_ns}
+
+
+@cython.cfunc
+def begin_order(tube: Tube, now_ns: int64_t, started_at_ns: int64_t) -> cython.int:
+    """Let after a start of each group the first job have begun that was handed out and has not ended."""
+    if tube.groups is None or tube.rules is None or not tube.rules.group_strict:
+        return 0
+    recall(tube)
+    groups: list = list(tube.groups.by_name.values())
+    for each in groups:
+        cython.cast(Group, each, typecheck=True).begun = 0
+    for each in groups:
+        note_begun(tube, cython.cast(Group, each, typecheck=True).ready)
+    note_begun(tube, tube.delayed)
+    if tube.rules.group_hold_buried:
+        note_begun(tube, tube.buried)
+    for each in groups:
+        order(cython.cast(Group, each, typecheck=True))
+        place(tube, cython.cast(Group, each, typecheck=True))
+    return choose(tube, now_ns, started_at_ns)
+
+
+@cython.cfunc
+def note_begun(tube: Tube, heap: Heap) -> cython.int:
+    """Note which jobs of a heap are the first of their groups that were handed out."""
+    at: cython.Py_ssize_t
+    for at in range(heap.count):
+        job: Job = cython.cast(Job, heap.entries[at].item)
+        if job.reserve_count:
+            group: Group = tube.groups.by_name[group_name(job)]
+            if group.begun == 0 or job.id < group.begun:
+                group.begun = job.id
+    return 0

@@ -6,6 +6,7 @@ import pytest
 
 from beanpole.engine.engine import Engine
 from beanpole.engine.limits import NAMES_PER_TURN
+from beanpole.engine.state.tube import Buckets
 from beanpole.server.connection import Connection
 from beanpole.testing.world import World
 
@@ -54,7 +55,7 @@ def test_buckets_are_kept_for_no_more_tubes_than_there_may_be() -> None:
     world.connect("a")
     world.send("a", b"set-rules b* 19\r\nrate: 1/h burst 2\r\n\r\n")
     world.advance(2 * 3600 * SECOND_NS)
-    world.engine.tubes_max = 4
+    world.engine.buckets = Buckets(4)
 
     def take(name: str, most: int) -> bytes:
         """Reserve from a tube what it gives, and leave it."""

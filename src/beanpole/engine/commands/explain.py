@@ -187,7 +187,7 @@ def closed_reasons(now_ns: int64_t, tube: Tube) -> list[str]:
 def group_reasons(now_ns: int64_t, job: Job) -> list[str]:
     """Return whose a job is, and why nothing of that group may be reserved."""
     group: Group = group_of(job)
-    rules: RuleSet = job.tube.rules
+    rules: RuleSet = group.rules
     held: cython.Py_ssize_t = group.counts[cython.cast(cython.int, State.RESERVED)]
     facts = {"group": quoted(group.name), "held": held}
     if group.pause is not None:

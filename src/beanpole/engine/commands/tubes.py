@@ -7,7 +7,7 @@ of them a turn, and then the command is answered.
 import cython
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
 from cython.cimports.beanpole.engine.commands.serve import offer
-from cython.cimports.beanpole.engine.policies.throttle import attach, replace_rules
+from cython.cimports.beanpole.engine.policies.throttle import attach, follow, replace_rules
 from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.records import Room
 from cython.cimports.beanpole.engine.state.session import Session
@@ -24,6 +24,7 @@ PATTERNS_MAX = cython.declare(cython.Py_ssize_t, limits.PATTERNS_MAX)
 NAMES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.NAMES_PER_TURN)
 REPLY_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.REPLY_BYTES_PER_TURN)
 NAMES_PER_MOVE = cython.declare(cython.Py_ssize_t, 5)  # names that are looked at in the time in which a job is moved
+GROUPS_PER_TURN = cython.declare(cython.Py_ssize_t, 500)  # groups that get other rules: half a millisecond
 MOVES_PER_SETTING = cython.declare(cython.Py_ssize_t, 300)
 """Jobs that are moved in the time in which short rules are read, and a thousand patterns put in order."""
 
@@ -104,7 +105,7 @@ def attach_all(queue, pattern):
     """Let every tube that a pattern is for have the rules that are set for it now."""
     work: Attach = Attach()
     work.begin(queue, pattern)
-    while work.at:
+    while not work.is_done():
         work.look(queue)
     return 0
 
@@ -120,6 +121,7 @@ class Attach(LongCommand):
 
     prefix = cython.declare(bytes)  # the beginning of the names of the tubes that it concerns
     at = cython.declare(cython.Py_ssize_t)  # tubes at the front of the engine's list that are not looked at yet
+    tube = cython.declare(Tube)  # that of which not all groups are looked at yet; None: there is none
     reply = cython.declare(Word)  # what is answered at the end
 
     @cython.cfunc
@@ -130,38 +132,60 @@ class Attach(LongCommand):
             self.at = len(queue.tube_list)
             return 0
         tube: Tube = queue.tube_named(pattern)
-        return 0 if tube is None else attach(queue, tube)
+        if tube is not None:
+            self.attach(queue, tube)
+        return 0
+
+    @cython.cfunc
+    def attach(self, queue: Queue, tube: Tube) -> cython.Py_ssize_t:
+        """Let a tube have its rules; return how many groups it told. If they are many, the others are next."""
+        count: cython.Py_ssize_t = attach(queue, tube)
+        if tube.groups is not None and tube.groups.stale_count:
+            self.tube = tube
+        return count
+
+    @cython.cfunc
+    def is_done(self) -> cython.bint:
+        return self.at == 0 and self.tube is None
 
     @cython.cfunc
     def look(self, queue: Queue) -> cython.int:
-        """Look at the next tubes; return how many jobs could be moved in that time."""
-        tube: Tube
+        """Look at the next groups, or tubes; return how many jobs could be moved in that time."""
+        tube: Tube = self.tube
+        if tube is not None:
+            self.tube = None
+            if tube.groups is None or queue.tube_named(tube.name) is not tube:
+                return 0
+            count: cython.Py_ssize_t = follow(queue, tube, GROUPS_PER_TURN)
+            if tube.groups.stale_count:
+                self.tube = tube
+            return count
         attached: cython.Py_ssize_t = 0
         left: cython.Py_ssize_t = NAMES_PER_TURN
         self.at = min(self.at, cython.cast(cython.Py_ssize_t, len(queue.tube_list)))
-        while left and self.at:
+        while left and self.at and self.tube is None:
             left -= 1
             self.at -= 1
             tube = cython.cast(Tube, queue.tube_list[self.at], typecheck=True)
             if tube.name.startswith(self.prefix):
-                attach(queue, tube)
+                left -= min(left, NAMES_PER_MOVE * self.attach(queue, tube))
                 attached += 1
         return (NAMES_PER_TURN - left) // NAMES_PER_MOVE + attached
 
     @cython.cfunc
     def step(self, queue: Queue, now_ns: int64_t, session: Session) -> cython.int:
-        """Look at the next tubes, and reply when none is left."""
+        """Look at the next ones, and reply when none is left."""
         session.moved_count += self.look(queue)
-        if self.at:
+        if not self.is_done():
             return 0
         session.work = None
         return session.out.word(self.reply)
 
     @cython.cfunc
     def go_on_alone(self, queue: Queue) -> cython.bint:
-        """Look at the next tubes: the rules hold, whether or not anybody reads the reply."""
+        """Look at the next ones: the rules hold, whether or not anybody reads the reply."""
         queue.moves_left -= self.look(queue)
-        return self.at != 0
+        return not self.is_done()
 
 
 # --- set-rules and its like -------------------------------------------------------------------------------------------

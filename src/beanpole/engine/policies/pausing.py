@@ -14,12 +14,12 @@ def set_pause(queue, tube, name, pause_s, until_ns):
     """Pause a group until a moment, in place of the pause that it has; make it and its tube where there is none."""
     paused: Tube = queue.open_tube(tube)
     if paused.groups is None:
-        open_groups(paused, queue.now_ns)
+        open_groups(paused, queue.buckets, queue.now_ns, queue.started_at_ns)
     had_next: cython.bint = paused.ready.count != 0
     recall(paused)
     group: Group = paused.groups.by_name.get(name)
     if group is None:
-        group = add_group(paused, name, queue.now_ns)
+        group = add_group(paused, name, queue.now_ns, queue.started_at_ns)
     if queue.group_pauses is None:
         queue.group_pauses = Heap()
     pause: GroupPause = group.pause

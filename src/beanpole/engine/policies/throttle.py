@@ -10,11 +10,19 @@ nanoseconds and the time for a token is rounded up, so that no window of any len
 holds and as many as come in it. The bucket of a tube that is forgotten before it is full is kept by the tube's name.
 """
 
-from itertools import islice
-
 import cython
 from cython.cimports.beanpole.engine.state.breaker import Breaker
-from cython.cimports.beanpole.engine.state.groups import attach_groups, ready_count
+from cython.cimports.beanpole.engine.state.groups import (
+    close_groups,
+    follow_rules,
+    group_named,
+    has_group_rules,
+    keep_group_bucket,
+    open_groups,
+    ready_count,
+    recall,
+    renew,
+)
 from cython.cimports.beanpole.engine.state.times import Count
 from cython.cimports.beanpole.engine.state.tube import (
     Closed,
@@ -22,14 +30,14 @@ from cython.cimports.beanpole.engine.state.tube import (
     RuleTable,
     filled_ns,
     is_broken,
+    is_same_rate,
     taken_ns,
     token_at_ns,
 )
 from cython.cimports.libc.stdint import int64_t, uint8_t
 
+GROUPS_AT_ONCE = cython.declare(cython.Py_ssize_t, 100)  # that go by new rules before any turn ends
 LIMITS = cython.declare(uint8_t, Closed.RATE | Closed.CONCURRENCY | Closed.BREAKER)
-
-BUCKETS_LOOKED_AT = 2  # kept buckets that are looked at, whether they are full by now, whenever one more is kept
 
 
 # --- jobs-max, bytes-max ----------------------------------------------------------------------------------------------
@@ -66,35 +74,19 @@ def begin_bucket(queue, tube, rules, before):
     full_at_ns: int64_t
     if before is None:
         full_at_ns = filled_ns(rules.rate, max(rules.set_at_ns, queue.started_at_ns))
-    elif before.rate.interval_ns == rules.rate.interval_ns and before.rate.burst == rules.rate.burst:
+    elif is_same_rate(before.rate, rules.rate):
         full_at_ns = tube.full_at_ns
     else:
         full_at_ns = filled_ns(rules.rate, queue.now_ns)
-    kept: tuple = queue.buckets.pop(tube.name, None)
-    if kept is not None and kept[1:] == (rules.rate.interval_ns, rules.rate.burst):
-        full_at_ns = max(full_at_ns, cython.cast(int64_t, kept[0]))
-    tube.full_at_ns = full_at_ns
+    tube.full_at_ns = max(full_at_ns, queue.buckets.take(tube.name, rules.rate))
     return 0
 
 
 def keep_bucket(queue, tube):
-    """Keep the bucket of a tube that is forgotten, unless it is full; forget some that are full by now.
-
-    While a log is read back (there is no time yet) none is kept: when the engine begins to serve, all are empty. There
-    are never more than tubes may be: who takes a token from one new tube after the other gets no more memory by that.
-    """
-    rules: RuleSet = tube.rules
-    if rules.rate.interval_ns == 0 or queue.now_ns == 0 or tube.full_at_ns <= queue.now_ns:
-        return 0
-    kept: tuple
-    for name in list(islice(queue.buckets, BUCKETS_LOOKED_AT)):
-        kept = queue.buckets.pop(name)
-        if cython.cast(int64_t, kept[0]) > queue.now_ns:
-            queue.buckets[name] = kept  # behind the others
-    if len(queue.buckets) >= queue.tubes_max:
-        queue.buckets.pop(next(iter(queue.buckets)))
-    queue.buckets[tube.name] = (tube.full_at_ns, rules.rate.interval_ns, rules.rate.burst)
-    return 0
+    """Keep the bucket of a tube with rules that is forgotten, and that of its jobs without a group."""
+    if tube.groups is not None:
+        keep_group_bucket(tube, group_named(tube, b""), queue.now_ns)
+    return queue.buckets.keep(tube.name, tube.rules.rate, tube.full_at_ns, queue.now_ns)
 
 
 def take_token(queue, now_ns, tube):
@@ -175,7 +167,10 @@ def has_same_breaker(rules, before):
 
 
 def attach(queue, tube):
-    """Let a tube have the rules that are set for it; what has a state goes on if its rule is the same as before."""
+    """Let a tube have the rules that are set for it; what has a state goes on if its rule is the same as before.
+
+    The first of its groups go by them now: return how many. The others follow (:func:`follow`).
+    """
     rules: RuleSet = None if queue.rules is None else queue.rules.match(tube.name)
     before: RuleSet = tube.rules
     if rules is before:
@@ -185,12 +180,26 @@ def attach(queue, tube):
         begin_bucket(queue, tube, rules, before)
     if not has_same_breaker(rules, before):
         tube.breaker = Breaker() if rules is not None and rules.breaker_percent else None
-    had_next: cython.bint = tube.ready.count != 0
-    attach_groups(tube, queue.now_ns)
-    if tube.groups is not None and tube.groups.timed.count:
-        queue.arm(tube, tube.next_due_ns())
+    count: cython.Py_ssize_t = 0
+    if tube.groups is not None:
+        renew(tube, before, queue.now_ns)
+        count = follow(queue, tube, GROUPS_AT_ONCE)
+        close_groups(tube)
+    elif has_group_rules(rules):
+        open_groups(tube, queue.buckets, queue.now_ns, queue.started_at_ns)
+        if tube.groups.timed.count:
+            queue.arm(tube, tube.next_due_ns())
     close_or_open(queue, tube)
-    return queue.note_opened(tube) if not had_next and tube.ready.count else 0
+    return count
+
+
+def follow(queue, tube, most):
+    """Let the next groups of a tube, as many as `most`, go by its rules, which have changed; return how many did."""
+    had_next: cython.bint = tube.ready.count != 0
+    recall(tube)
+    count: cython.Py_ssize_t = follow_rules(tube, most, queue.now_ns, queue.started_at_ns)
+    queue.settle_next(tube, had_next)
+    return count
 
 
 def replace_rules(queue, pattern, rules):

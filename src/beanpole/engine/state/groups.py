@@ -25,6 +25,7 @@ from cython.cimports.beanpole.engine.state.tube import (
     Tube,
     filled_ns,
     has_token,
+    is_same_rate,
     taken_ns,
     token_ns,
 )
@@ -37,6 +38,7 @@ BURIED = cython.declare(cython.int, State.BURIED)
 
 BEGUN = cython.declare(int64_t, -1)  # the key of a ready job that has begun: no priority comes before it
 SHARE_MAX = cython.declare(int64_t, (1 << 31) - 1)
+STALE_MAX = cython.declare(cython.int, 100)  # groups in the way of the next job that are told of new rules at once
 SHARES_PER_JOB = cython.declare(int64_t, 1_000)
 """Parts of a share that a held job is at a weight of 1: weights go up to 1000."""
 
@@ -87,10 +89,11 @@ def first_of_group(tube, group):
 # --- coming and going -------------------------------------------------------------------------------------------------
 
 
-def open_groups(tube, now_ns):
+def open_groups(tube, buckets, now_ns, started_at_ns):
     """Let a tube have groups: all of its jobs are of none."""
-    tube.groups = Groups()
-    none: Group = add_group(tube, b"", now_ns)
+    tube.groups = Groups(buckets)
+    tube.groups.rated_at_ns = 0 if tube.rules is None else tube.rules.set_at_ns
+    none: Group = add_group(tube, b"", now_ns, started_at_ns)
     none.ready = tube.ready
     tube.ready = Heap()
     none.counts[READY] = none.ready.count
@@ -99,9 +102,9 @@ def open_groups(tube, now_ns):
     none.counts[BURIED] = tube.buried.count
     tube.groups.ready_count = none.ready.count
     none.is_new = count_of(none) == 0
-    limit(tube, none)
-    place(tube, none, now_ns)
-    return choose(tube)
+    limit(none)
+    place(tube, none)
+    return choose(tube, now_ns, started_at_ns)
 
 
 def close_groups(tube):
@@ -124,24 +127,33 @@ def has_group_rules(rules):
     return rules.group_jobs_max != 0 or rules.group_weights is not None or rules.group_strict
 
 
-def add_group(tube, name, now_ns):
+def add_group(tube, name, now_ns, started_at_ns):
     """Make a group."""
     groups: Groups = tube.groups
     group: Group = Group(name)
     groups.by_name[name] = group
+    group.place = len(groups.all)
+    groups.all.append(group)
     group.is_new = True
-    limit(tube, group)
-    begin_group_bucket(tube, group, now_ns)
+    group.rules = tube.rules
+    limit(group)
+    begin_group_bucket(tube, group, now_ns, started_at_ns)
     return group
 
 
-def enter_group(tube, job, state, now_ns):
+def group_named(tube, name):
+    return tube.groups.by_name.get(name)
+
+
+def enter_group(tube, job, state, now_ns, started_at_ns):
     """Count a job in a state, and if that is READY let it stand in its group; :func:`recall` was called before."""
     groups: Groups = tube.groups
     name: bytes = group_name(job)
     group: Group = groups.by_name.get(name)
     if group is None:
-        group = add_group(tube, name, now_ns)
+        group = add_group(tube, name, now_ns, started_at_ns)
+    if group.rules is not tube.rules:
+        go_by_rules(tube, group, now_ns, started_at_ns)
     if group.is_new or state == State.RESERVED:
         group.is_new = False
         groups.served_count += 1
@@ -150,11 +162,11 @@ def enter_group(tube, job, state, now_ns):
     if state == State.READY:
         groups.ready_count += 1
     elif state == State.RESERVED:
-        close_if_held(tube, group)
-    keep_order(tube, group, job, state, now_ns)
+        close_if_held(group)
+    keep_order(group, job, state)
     if state == State.READY:
         group.ready.push(job, key_of(group, job), job.id)
-    return place(tube, group, now_ns)
+    return place(tube, group)
 
 
 @cython.cfunc
@@ -166,15 +178,15 @@ def key_of(group: Group, job: Job) -> int64_t:
 
 
 @cython.cfunc
-def keep_order(tube: Tube, group: Group, job: Job, state: State, now_ns: int64_t) -> cython.int:
+def keep_order(group: Group, job: Job, state: State) -> cython.int:
     """Note which job of a group has begun, where the order is strict, as one comes into a state."""
-    if tube.rules is None or not tube.rules.group_strict:
+    if group.rules is None or not group.rules.group_strict:
         return 0
     if group.begun == 0 and state != State.BURIED and (state == State.RESERVED or job.reserve_count):
         group.begun = job.id
     if group.begun != job.id:
         return 0
-    if state == State.BURIED and not tube.rules.group_hold_buried:
+    if state == State.BURIED and not group.rules.group_hold_buried:
         group.begun = 0
     if group.begun == 0 or state == State.READY:
         group.closed &= ~cython.cast(uint8_t, Closed.ORDER)
@@ -183,17 +195,19 @@ def keep_order(tube: Tube, group: Group, job: Job, state: State, now_ns: int64_t
     return 0
 
 
-def leave_group(tube, job, now_ns):
+def leave_group(tube, job, now_ns, started_at_ns):
     """Count a job no more in the state that it leaves; :func:`recall` was called before."""
     groups: Groups = tube.groups
     group: Group = group_of(job)
+    if group.rules is not tube.rules:
+        go_by_rules(tube, group, now_ns, started_at_ns)
     group.counts[job.state] -= 1
     if job.state == State.READY:
         groups.ready_count -= 1
         group.ready.remove(job)
     elif job.state == State.RESERVED and group.closed & Closed.CONCURRENCY:
-        limit(tube, group)
-    return place(tube, group, now_ns)
+        limit(group)
+    return place(tube, group)
 
 
 def count_of(group):
@@ -210,20 +224,30 @@ def end_in_group(tube, job, now_ns):
     if group.begun == job.id:
         group.begun = 0
         group.closed &= ~cython.cast(uint8_t, Closed.ORDER)
-        place(tube, group, now_ns)
+        place(tube, group)
     return drop_if_empty(tube, group, now_ns)
 
 
 @cython.cfunc
 def drop_if_empty(tube: Tube, group: Group, now_ns: int64_t) -> cython.int:
-    """Forget a group without jobs, unless it is paused or its bucket is not full; that of no name stays."""
+    """Forget a group without jobs, but for its bucket, unless it is paused; that of no name stays.
+
+    In the list of all the last one takes its place.
+    """
     if count_of(group):
         return 0
     group.is_new = True
-    if len(group.name) == 0 or group.full_at_ns > now_ns or group.pause is not None:
+    if len(group.name) == 0 or group.pause is not None:
         return 0
+    keep_group_bucket(tube, group, now_ns)
     take_out(tube, group)
-    del tube.groups.by_name[group.name]
+    groups: Groups = tube.groups
+    del groups.by_name[group.name]
+    last: Group = groups.all.pop()
+    if last is not group:
+        last.place = group.place
+        groups.all[group.place] = last
+    groups.stale_count = min(groups.stale_count, cython.cast(cython.Py_ssize_t, len(groups.all)))
     return 0
 
 
@@ -248,36 +272,43 @@ def recall(tube):
     return 0
 
 
-def choose(tube):
-    """Let the first job of the first open group be next."""
+def choose(tube, now_ns, started_at_ns):
+    """Let the first job of the first open group be next.
+
+    Groups that go by rules from before go by those of the tube now first. If too many are in the way, there is no next
+    job for now: those rules come to all groups soon.
+    """
     groups: Groups = tube.groups
-    if groups.open.count == 0:
+    group: Group = None
+    left: cython.int = STALE_MAX
+    while left and groups.open.count:
+        group = cython.cast(Group, groups.open.entries[0].item)
+        if group.rules is tube.rules:
+            break
+        go_by_rules(tube, group, now_ns, started_at_ns)
+        left -= 1
+    if left == 0 or groups.open.count == 0:
         return 0
-    group: Group = cython.cast(Group, groups.open.entries[0].item)
     job: Job = cython.cast(Job, group.ready.entries[0].item)
     group.ready.remove(job)
     groups.next = group
     return tube.ready.push(job, job.pri, job.id)
 
 
-@cython.cfunc
-def place(tube: Tube, group: Group, now_ns: int64_t) -> cython.int:
+def place(tube, group):
     """Let a group stand among those that are open, if it has a ready job, or those that are closed for a time."""
     groups: Groups = tube.groups
     take_out(tube, group)
     if group.closed & Closed.RATE:
         group.is_timed = True
-        return groups.timed.push(group, token_ns(tube.rules.group_rate, group.full_at_ns), group.served)
-    if count_of(group) == 0 and group.full_at_ns > now_ns:
-        group.is_timed = True  # it is forgotten then
-        return groups.timed.push(group, group.full_at_ns, group.served)
+        return groups.timed.push(group, token_ns(group.rules.group_rate, group.full_at_ns), group.served)
     if group.closed or group.ready.count == 0:
         return 0
     group.is_timed = False
     held: int64_t = group.counts[RESERVED]
     share: int64_t = min(held * SHARES_PER_JOB // group.weight, SHARE_MAX)
     pri: int64_t = cython.cast(Job, group.ready.entries[0].item).pri
-    if tube.rules is not None and tube.rules.groups_fair:
+    if group.rules is not None and group.rules.groups_fair:
         pri = 0
     return groups.open.push(group, pri << 31 | share, group.served)
 
@@ -286,9 +317,9 @@ def place(tube: Tube, group: Group, now_ns: int64_t) -> cython.int:
 
 
 @cython.cfunc
-def close_if_held(tube: Tube, group: Group) -> cython.int:
+def close_if_held(group: Group) -> cython.int:
     """Close a group of which so many jobs are held as may be."""
-    rules: RuleSet = tube.rules
+    rules: RuleSet = group.rules
     held: cython.Py_ssize_t = group.counts[RESERVED]
     if rules is not None and 0 < rules.group_concurrency <= held:
         group.closed |= Closed.CONCURRENCY
@@ -296,27 +327,42 @@ def close_if_held(tube: Tube, group: Group) -> cython.int:
 
 
 @cython.cfunc
-def limit(tube: Tube, group: Group) -> cython.int:
-    """Let a group have the weight and the limit of held jobs that the rules of its tube say."""
-    rules: RuleSet = tube.rules
+def limit(group: Group) -> cython.int:
+    """Let a group have the weight and the limit of held jobs that its rules say."""
+    rules: RuleSet = group.rules
     weights: dict = None if rules is None else rules.group_weights
     group.weight = 1 if weights is None else weights.get(group.name, 1)
     group.closed &= ~cython.cast(uint8_t, Closed.CONCURRENCY)
-    return close_if_held(tube, group)
+    return close_if_held(group)
 
 
 @cython.cfunc
-def begin_group_bucket(tube: Tube, group: Group, now_ns: int64_t) -> cython.int:
-    """Let the bucket of a group be empty since the rules were set, as that of a tube."""
-    rules: RuleSet = tube.rules
+def begin_group_bucket(tube: Tube, group: Group, now_ns: int64_t, started_at_ns: int64_t) -> cython.int:
+    """Let the bucket of a group be empty since the rules were set, as that of a tube, or go on where it was kept."""
+    rules: RuleSet = group.rules
     group.closed &= ~cython.cast(uint8_t, Closed.RATE)
     group.full_at_ns = 0
     if rules is None or rules.group_rate.interval_ns == 0:
         return 0
-    group.full_at_ns = filled_ns(rules.group_rate, rules.set_at_ns)
+    since_ns: int64_t = max(tube.groups.rated_at_ns, started_at_ns)
+    kept_ns: int64_t = tube.groups.buckets.take(bucket_name(tube, group), rules.group_rate)
+    group.full_at_ns = max(filled_ns(rules.group_rate, since_ns), kept_ns)
     if token_ns(rules.group_rate, group.full_at_ns) > now_ns:
         group.closed |= Closed.RATE
     return 0
+
+
+@cython.cfunc
+def bucket_name(tube: Tube, group: Group) -> bytes:
+    """Return the name by which the bucket of a group is kept; that of no tube has a space."""
+    return b"%b %b" % (tube.name, group.name)
+
+
+def keep_group_bucket(tube, group, now_ns):
+    """Keep the bucket of a group that is forgotten."""
+    if group.rules is None or group.full_at_ns <= now_ns:
+        return 0
+    return tube.groups.buckets.keep(bucket_name(tube, group), group.rules.group_rate, group.full_at_ns, now_ns)
 
 
 def take_group_token(tube, job, now_ns):
@@ -337,51 +383,81 @@ def mark_pause(tube, group, now_ns):
         group.closed |= Closed.PAUSED
     else:
         group.closed &= ~cython.cast(uint8_t, Closed.PAUSED)
-    place(tube, group, now_ns)
+    place(tube, group)
     return drop_if_empty(tube, group, now_ns)
 
 
-def open_timed(tube, now_ns, started_at_ns):
-    """Open the groups for which a token has come by now, and forget those that wait for nothing else; whether any."""
+def open_timed(tube, now_ns, started_at_ns, most):
+    """Open the groups for which a token has come by now, as many as `most`; return how many were looked at."""
     groups: Groups = tube.groups
-    rules: RuleSet = tube.rules
+    count: cython.Py_ssize_t = 0
     if groups.timed.count == 0 or groups.timed.entries[0].key > now_ns:
-        return False
+        return 0
     recall(tube)
-    while groups.timed.count and groups.timed.entries[0].key <= now_ns:
+    while count < most and groups.timed.count and groups.timed.entries[0].key <= now_ns:
         group: Group = cython.cast(Group, groups.timed.entries[0].item)
-        if group.closed & Closed.RATE:
-            if has_token(rules.group_rate, cython.address(group.full_at_ns), now_ns, started_at_ns):
-                group.closed &= ~cython.cast(uint8_t, Closed.RATE)
-        place(tube, group, now_ns)
-        drop_if_empty(tube, group, now_ns)
-    choose(tube)
-    return tube.ready.count != 0
+        count += 1
+        if group.rules is not tube.rules:
+            go_by_rules(tube, group, now_ns, started_at_ns)
+        elif has_token(group.rules.group_rate, cython.address(group.full_at_ns), now_ns, started_at_ns):
+            group.closed &= ~cython.cast(uint8_t, Closed.RATE)
+        place(tube, group)
+    choose(tube, now_ns, started_at_ns)
+    return count
 
 
-def attach_groups(tube, now_ns):
-    """Let the groups of a tube be as its rules say, which have changed."""
-    if tube.groups is None:
-        return open_groups(tube, now_ns) if has_group_rules(tube.rules) else 0
-    recall(tube)
-    for each in tube.groups.by_name.values():
-        group: Group = cython.cast(Group, each, typecheck=True)
-        limit(tube, group)
-        begin_group_bucket(tube, group, now_ns)
-        order(tube, group)
-        place(tube, group, now_ns)
-    choose(tube)
-    return close_groups(tube)
+# --- rules that change ------------------------------------------------------------------------------------------------
+
+
+def renew(tube, before, now_ns):
+    """Let each group of a tube, whose rules have changed, go by them before it is used next."""
+    if not have_same_rate(before, tube.rules):
+        tube.groups.rated_at_ns = now_ns
+    tube.groups.stale_count = len(tube.groups.all)
+    return 0
+
+
+def follow_rules(tube, most, now_ns, started_at_ns):
+    """Let the next groups of a tube, as many as `most`, go by its rules; return how many were looked at.
+
+    The list of all is looked at from its end: a group that is forgotten gives its place to the last one, which is
+    looked at already, and a new one goes by the rules of the tube. :func:`recall` was called before.
+    """
+    groups: Groups = tube.groups
+    count: cython.Py_ssize_t = 0
+    while count < most and groups.stale_count:
+        groups.stale_count -= 1
+        count += 1
+        group: Group = cython.cast(Group, groups.all[groups.stale_count], typecheck=True)
+        if group.rules is not tube.rules:
+            go_by_rules(tube, group, now_ns, started_at_ns)
+    return count
+
+
+def have_same_rate(rules, before):
+    """Whether rules that follow others have the same `group-rate`."""
+    return rules is not None and before is not None and is_same_rate(rules.group_rate, before.group_rate)
 
 
 @cython.cfunc
-def order(tube: Tube, group: Group) -> cython.int:
-    """Let the job of a group that has begun come before the others, or hold them up; without strict order none has."""
+def go_by_rules(tube: Tube, group: Group, now_ns: int64_t, started_at_ns: int64_t) -> cython.int:
+    """Let a group go by the rules of its tube; its bucket goes on where its rate is as before."""
+    before: RuleSet = group.rules
+    group.rules = tube.rules
+    limit(group)
+    if not have_same_rate(before, tube.rules):
+        begin_group_bucket(tube, group, now_ns, started_at_ns)
+    order(group)
+    return place(tube, group)
+
+
+def order(group):
+    """Let the job of a group that has begun come before the others, or hold them up; else let none have begun."""
     at: cython.Py_ssize_t
     group.closed &= ~cython.cast(uint8_t, Closed.ORDER)
     if group.begun == 0:
         return 0
-    strict: cython.bint = tube.rules is not None and tube.rules.group_strict
+    strict: cython.bint = group.rules is not None and group.rules.group_strict
     for at in range(group.ready.count):
         if group.ready.entries[at].tie == group.begun:
             job: Job = cython.cast(Job, group.ready.entries[at].item)
@@ -391,38 +467,6 @@ def order(tube: Tube, group: Group) -> cython.int:
     group.begun *= strict
     if strict:
         group.closed |= Closed.ORDER
-    return 0
-
-
-def begin_order(tube, now_ns):
-    """Let after a start of each group the first job have begun that was handed out and has not ended."""
-    if tube.groups is None or tube.rules is None or not tube.rules.group_strict:
-        return 0
-    recall(tube)
-    groups: list = list(tube.groups.by_name.values())
-    for each in groups:
-        cython.cast(Group, each, typecheck=True).begun = 0
-    for each in groups:
-        note_begun(tube, cython.cast(Group, each, typecheck=True).ready)
-    note_begun(tube, tube.delayed)
-    if tube.rules.group_hold_buried:
-        note_begun(tube, tube.buried)
-    for each in groups:
-        order(tube, cython.cast(Group, each, typecheck=True))
-        place(tube, cython.cast(Group, each, typecheck=True), now_ns)
-    return choose(tube)
-
-
-@cython.cfunc
-def note_begun(tube: Tube, heap: Heap) -> cython.int:
-    """Note which jobs of a heap are the first of their groups that were handed out."""
-    at: cython.Py_ssize_t
-    for at in range(heap.count):
-        job: Job = cython.cast(Job, heap.entries[at].item)
-        if job.reserve_count:
-            group: Group = tube.groups.by_name[group_name(job)]
-            if group.begun == 0 or job.id < group.begun:
-                group.begun = job.id
     return 0
 
 

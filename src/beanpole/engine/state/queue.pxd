@@ -11,7 +11,7 @@ from beanpole.engine.state.records cimport Records
 from beanpole.engine.state.schedule cimport ScheduleTable
 from beanpole.engine.state.session cimport Session, SessionList
 from beanpole.engine.state.times cimport Count, JobTime, ServerTimes, Tally, count_in, place_of
-from beanpole.engine.state.tube cimport RuleTable, Tube, Watch
+from beanpole.engine.state.tube cimport Buckets, RuleTable, Tube, Watch
 from beanpole.protocol.commands cimport VERB_COUNT
 
 cdef enum Outcome:
@@ -47,7 +47,7 @@ cdef class Queue:
     cdef readonly ScheduleTable schedules   # `ScheduleTable | None`; None: there never was one
     cdef public int64_t schedules_at_ns         # when these must be looked at, engine clock; -1: there are none
     cdef public Py_ssize_t schedules_max # schedules at which set-schedule makes no more
-    cdef dict buckets                    # name -> when its bucket is full: of tubes that were forgotten before it was
+    cdef public Buckets buckets          # of tubes and groups that were forgotten before they were full
     cdef readonly Heap group_pauses      # `Heap | None`: every GroupPause, by its end; None: there never was one
     cdef uint64_t group_pauses_count     # pauses of groups ever
     cdef list opened                     # tubes that a command or a tick has opened, and not offered yet; None: none

@@ -31,7 +31,7 @@ from cython.cimports.beanpole.engine.state.records import Records, Room
 from cython.cimports.beanpole.engine.state.schedule import ScheduleTable
 from cython.cimports.beanpole.engine.state.session import SessionList, add_wide, drop_wide
 from cython.cimports.beanpole.engine.state.times import ServerTimes, Tally, add_age, is_newest, remove_age
-from cython.cimports.beanpole.engine.state.tube import Tube, Watch
+from cython.cimports.beanpole.engine.state.tube import Buckets, Tube, Watch
 from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t, uint8_t, uint32_t
 
@@ -76,7 +76,7 @@ class Queue:
         self.schedules_at_ns = NEVER
         self.wall_look_ns = engine_limits.WALL_LOOK_NS
         self.schedules_max = limits.SCHEDULES_MAX
-        self.buckets = {}
+        self.buckets = Buckets()
         self.timers = Heap()
         self.moves_left = MOVES_PER_TURN
         self.server_times = ServerTimes()
@@ -141,7 +141,7 @@ class Queue:
             job.flags &= ~cython.cast(uint8_t, Flag.DUE | Flag.FAILED)
             self.on_enter(job)
             if job.flags & Flag.GROUPED and job.tube.groups is None:
-                open_groups(job.tube, self.now_ns)
+                open_groups(job.tube, self.buckets, self.now_ns, self.started_at_ns)
         if job.tube.groups is None:
             self.heap_of(job).push(job, key, job.id)
         else:
@@ -166,7 +166,7 @@ class Queue:
         recall(tube)
         if job.state != State.READY:
             self.heap_of(job).remove(job)
-        leave_group(tube, job, self.now_ns)
+        leave_group(tube, job, self.now_ns, self.started_at_ns)
         return self.settle_next(tube, had_next)
 
     @cython.final
@@ -177,7 +177,7 @@ class Queue:
         recall(tube)
         if state != State.READY:
             self.heap_of(job).push(job, key, job.id)
-        enter_group(tube, job, state, self.now_ns)
+        enter_group(tube, job, state, self.now_ns, self.started_at_ns)
         return self.settle_next(tube, had_next or state == State.READY)  # whoever makes a job ready offers its tube
 
     @cython.final
@@ -196,7 +196,7 @@ class Queue:
 
         Sessions that watch many tubes are told when another job is next: it may be a better one.
         """
-        choose(tube)
+        choose(tube, self.now_ns, self.started_at_ns)
         if tube.groups.timed.count:
             self.arm(tube, tube.next_due_ns())
         return self.note_opened(tube) if tube.ready.count and (tube.wide is not None or not is_offered) else 0
@@ -419,7 +419,7 @@ class Queue:
     @cython.final
     def deadline(self):
         """Return the moment of the next tick that has something to do, or -1."""
-        if self.unsettled is not None or self.unattended is not None:
+        if self.unsettled is not None or self.unattended is not None or self.opened is not None:
             return self.started_at_ns
         due_ns: int64_t = self.timers.entries[0].key if self.timers.count else NEVER
         if self.schedules_at_ns >= 0 and (due_ns < 0 or self.schedules_at_ns < due_ns):

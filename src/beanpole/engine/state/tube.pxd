@@ -59,6 +59,14 @@ cdef class RuleTable:
     cdef int add(self, RuleSet rules) except -1
     cdef int drop(self, bytes pattern) except -1
 
+@cython.final
+cdef class Buckets:
+    # Buckets of tubes, and of their groups, that were forgotten before they were full.
+    cdef dict by_name                    # name -> (when it is full, interval, burst), the longest kept first
+    cdef readonly Py_ssize_t count_max   # as many are kept
+    cdef int keep(self, bytes name, Rate rate, int64_t full_at_ns, int64_t now_ns) except -1
+    cdef int64_t take(self, bytes name, Rate rate) except -1
+
 cpdef enum Closed:
     # Why nothing may be reserved from a tube, as bits.
     PAUSED = 1                           # by pause-tube, set while `paused_until_ns` is; of a group by pause-group
@@ -80,12 +88,14 @@ cdef class GroupPause(Item):
 cdef class Group(Item):
     # The jobs of a tube that have a group. As an Item, it stands in one of the heaps of Groups, or in none.
     cdef readonly bytes name             # empty: of those that have none
+    cdef RuleSet rules                   # `RuleSet | None`: those that it goes by: the tube's, or those from before
     cdef Heap ready                      # its ready jobs by (pri, id), but for the one that is next in the tube
     cdef Py_ssize_t[4] counts            # its jobs by State
     cdef GroupPause pause                # `GroupPause | None`
     cdef uint64_t begun                  # the job that was handed out and has not ended, where the order is strict; 0: none
     cdef uint64_t served                 # how often a job of the tube was taken before one of this group was, last
     cdef int64_t full_at_ns              # when its bucket is full if nobody takes a token, engine clock
+    cdef uint32_t place                  # in the list of all
     cdef uint32_t weight                 # how much of the tube it may have beside others, 1 to 1000
     cdef uint8_t closed                  # bits of Closed; 0: its jobs may be reserved
     cdef uint8_t is_new                  # it has no job, and is served after all others when it has one
@@ -95,6 +105,10 @@ cdef class Group(Item):
 cdef class Groups:
     # The groups of a tube, if it has some.
     cdef dict by_name                    # name -> Group
+    cdef list all                        # `list[Group]`: the same in no order
+    cdef Py_ssize_t stale_count          # at the front of the list, those that may go by rules from before
+    cdef int64_t rated_at_ns             # since when the rule `group-rate` is as it is, engine clock
+    cdef Buckets buckets                 # the engine's, of tubes and groups that are gone
     cdef Heap open                       # those from which a job may be reserved, by share
     cdef Heap timed                      # those that are closed until a moment, by it
     cdef Group next                      # that of the job in Tube.ready; None: there is none
@@ -167,6 +181,9 @@ cdef inline bint has_token(Rate rate, int64_t *full_at_ns, int64_t now_ns, int64
     # Whether a token can be taken by now from a bucket for which somebody waited; after a start it is empty.
     full_at_ns[0] = max(full_at_ns[0], filled_ns(rate, started_at_ns))
     return token_ns(rate, full_at_ns[0]) <= now_ns
+
+cdef inline bint is_same_rate(Rate a, Rate b) noexcept:
+    return a.interval_ns == b.interval_ns and a.burst == b.burst
 
 cdef inline int64_t token_at_ns(Tube tube) noexcept:
     # When the next token can be taken from a tube with the rule `rate`.

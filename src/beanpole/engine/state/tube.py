@@ -8,13 +8,18 @@ tube, and nothing is merged: that of its name, else that of the longest prefix.
 """
 
 from bisect import bisect_right
+from itertools import islice
 
 import cython
 from cython.cimports.beanpole.engine.state.heap import Heap, Item, Timed
 from cython.cimports.libc.stdint import int64_t, uint8_t, uint64_t
 from cython.cimports.libc.stdlib import free
 
+from beanpole.engine import limits
 from beanpole.protocol.rules import NUMBERS, Rules
+
+BUCKETS_MAX = cython.declare(cython.Py_ssize_t, limits.BUCKETS_MAX)
+BUCKETS_LOOKED_AT = 2  # kept buckets that are looked at, whether they are full by now, whenever one more is kept
 
 
 @cython.no_gc
@@ -97,6 +102,39 @@ class RuleTable:
         return [self.sets[pattern] for pattern in sorted(self.sets)]
 
 
+@cython.no_gc
+@cython.cclass
+class Buckets:
+    """Buckets that are kept by the name of what had them. The fields stand in ``tube.pxd``."""
+
+    def __cinit__(self, count_max: cython.Py_ssize_t = BUCKETS_MAX):
+        self.by_name = {}
+        self.count_max = count_max
+
+    def keep(self, name, rate, full_at_ns, now_ns):
+        """Keep a bucket unless it is full; forget some that are full by now.
+
+        While a log is read back (there is no time yet) none is kept: when the engine begins to serve, all are empty.
+        There are never too many: who takes a token here and the next one there gets no more memory by that.
+        """
+        if rate.interval_ns == 0 or now_ns == 0 or full_at_ns <= now_ns:
+            return 0
+        kept: tuple
+        for other in list(islice(self.by_name, BUCKETS_LOOKED_AT)):
+            kept = self.by_name.pop(other)
+            if cython.cast(int64_t, kept[0]) > now_ns:
+                self.by_name[other] = kept  # behind the others
+        if len(self.by_name) >= self.count_max:
+            self.by_name.pop(next(iter(self.by_name)))
+        self.by_name[name] = (full_at_ns, rate.interval_ns, rate.burst)
+        return 0
+
+    def take(self, name, rate):
+        """Return when the bucket is full that was kept of a name, if it was of that rate, and keep it no more; or 0."""
+        kept: tuple = self.by_name.pop(name, None)
+        return 0 if kept is None or kept[1:] != (rate.interval_ns, rate.burst) else kept[0]
+
+
 # --- tubes ------------------------------------------------------------------------------------------------------------
 
 
@@ -126,8 +164,10 @@ class Group(Item):
 class Groups:
     """The groups of a tube. The fields stand in ``tube.pxd``, what is done with them in ``groups.py``."""
 
-    def __cinit__(self):
+    def __cinit__(self, buckets: Buckets):
         self.by_name = {}
+        self.all = []
+        self.buckets = buckets
         self.open = Heap()
         self.timed = Heap()
 
