@@ -51,6 +51,11 @@ delete from job where id = (select id from job order by id for update skip locke
 """
 """As cheap as it gets: a worker takes, does and deletes a job in one transaction, so that a cycle is two commits."""
 
+FETCH = "delete from job where id = (select id from job order by id for update skip locked limit 1);\n"
+INBOX_ROWS = 200_000
+INTO_TABLE = "insert into job (body) select %s::bytea from generate_series(1, %s)"
+INTO_INBOX = "select count(beanpole.put('mail', %s)) from generate_series(1, %s)"
+
 SEGMENTS = b"""
 select count(*), sum(pg_total_relation_size(('beanpole.log_' || number)::regclass)) from beanpole.segment
 """
@@ -171,6 +176,62 @@ class Bench:
         near_us, far_us = (statistics.median(each) * 1e6 for each in (direct, passed))
         self.say("peek-us", near_us, "p50 of a peek at the leader, µs")
         self.say("forwarding-us", far_us - near_us, "what forwarding adds, µs; asked ≤ 60")
+
+    def inbox(self) -> None:
+        """Jobs that transactions put, beside workers that fetch and delete the same rows from a table of their own."""
+        fetch = self.folder / "fetch.sql"
+        fetch.write_text(FETCH)
+        with self.servers.connect("plain") as plain:
+            plain.execute(INTO_TABLE.encode(), [BODY, INBOX_ROWS])
+            worker = max(self.pgbench(fetch, count) for count in CONNECTIONS)
+            self.say("fetch", worker, "rows fetched and deleted/s by SKIP LOCKED")
+            nodes = self.cluster(("a", "b"))
+            try:
+                nodes.verb("init", "--inbox")
+                with psycopg.connect(nodes.url, autocommit=True) as application:
+                    self.drain(application, worker)
+                    waits = self.waits(application, nodes.address(nodes.leader()))
+                    self.say("inbox-ms", statistics.median(waits) * 1e3, "p50 from commit to RESERVED; asked ≤ 40")
+                    self.commits(application, plain)
+            finally:
+                nodes.stop()
+
+    def drain(self, application: psycopg.Connection, worker: float) -> None:
+        """Commit many rows at once; measure until all are jobs."""
+        seen = "select exists (select from beanpole.inbox)"
+        began = time.monotonic()
+        application.execute(INTO_INBOX.encode(), [BODY, INBOX_ROWS])
+        committed = time.monotonic()
+        wait_until("the inbox is empty", lambda: application.execute(seen).fetchone() == (False,), every_s=0.02)
+        rate_of_all = INBOX_ROWS / (time.monotonic() - committed)
+        text = f"rows/s become jobs; their commit took {committed - began:.1f} s; asked ≥ 20,000"
+        self.say("inbox", rate_of_all, text)
+        self.say("inbox-fetch", rate_of_all / worker, "× SKIP LOCKED; asked ≥ 5")
+
+    def waits(self, application: psycopg.Connection, address: tuple[str, int]) -> list[float]:
+        """Return how long a worker that waits has to wait for a job from its commit on, again and again."""
+        waits = []
+        with closing(dial(address)) as worker:
+            exchange(worker, b"watch lone\r\n", b"WATCHING")
+            exchange(worker, b"ignore default\r\n", b"WATCHING")
+            for _ in range(200):
+                worker.sendall(b"reserve\r\n")
+                application.execute(b"select beanpole.put('lone', %b)", [BODY])
+                committed = time.perf_counter()
+                id = worker.recv(4096).split()[1]
+                waits.append(time.perf_counter() - committed)
+                exchange(worker, b"delete %b\r\n" % id, b"DELETED")
+        return waits
+
+    def commits(self, application: psycopg.Connection, plain: psycopg.Connection) -> None:
+        """The commit of an application with one put, and that of an INSERT of the same bytes, in turn."""
+        puts, inserts = [], []
+        for _ in range(500):
+            puts.append(timed(lambda: application.execute(b"select beanpole.put('lone', %b)", [BODY])))
+            inserts.append(timed(lambda: plain.execute(b"insert into plain (body) values (%b)", [BODY])))
+        put_ms, insert_ms = (statistics.median(each) * 1e3 for each in (puts, inserts))
+        self.say("inbox-put-ms", put_ms, f"p50 of a statement with one put; an INSERT {insert_ms:.3f} ms")
+        self.say("inbox-put-insert", put_ms / insert_ms, "× an INSERT; asked ≤ 1.2")
 
     def lag(self) -> None:
         """From a reply to the moment when a follower has applied what it says, under full load."""
@@ -375,6 +436,7 @@ def handed_over(nodes: Nodes, _leader: str) -> None:
 ROWS: dict[str, Callable[[Bench], None]] = {
     "baselines": Bench.baselines,
     "speed": Bench.speed,
+    "inbox": Bench.inbox,
     "lag": Bench.lag,
     "failover": Bench.failover,
     "start": Bench.start,
