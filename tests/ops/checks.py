@@ -41,6 +41,7 @@ from tests.ops.prometheus import Values
 
 PLAIN, CLUSTER = "plain", ("node-a", "node-b")
 EPOCH = 3
+INBOX_AGE_S = 90
 LAGS = {"node-a": 0, "node-b": 70_000_000}
 FAILURES = ("buried", "timed_out", "lost", "dead", "expired")
 OPENED = 5
@@ -323,6 +324,7 @@ ALERTS: dict[str, tuple[str, Check]] = {
     "BeanpoleLogNearlyFull": ("< 1e18", free_space),
     "BeanpoleLogFull": ("== 0", has("server", {SERVER: 0})),
     "BeanpoleClusterWithoutLeader": ("== 1", exactly("job", {"beanpole-cluster": 1})),
+    "BeanpoleInboxWaits": ("> 30", has("server", {"node-a": INBOX_AGE_S})),
     "BeanpoleClusterLag": ("> 64e6", has("server", {"node-b": LAGS["node-b"]})),
 }
 """Of each alert: what stands in place of its threshold, if anything, so that it says what the load did; and that."""

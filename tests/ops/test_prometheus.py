@@ -20,7 +20,7 @@ from beanpole.console.metrics import exposition
 from beanpole.console.metrics.metered import Metered
 from tests.e2e.console.process import console, url_of
 from tests.e2e.process import serving, wait_until
-from tests.ops.checks import ALERTS, BOARD, CLUSTER, EPOCH, LAGS, PLAIN, Run, threshold
+from tests.ops.checks import ALERTS, BOARD, CLUSTER, EPOCH, INBOX_AGE_S, LAGS, PLAIN, Run, threshold
 from tests.ops.files import OPS, ROOT, alerts, panels
 from tests.ops.load import ENDS, IDLE, LATE, MAIL, ORPHANS, PUT, SERVER, TUBES, Load
 from tests.ops.prometheus import Peer, Prometheus, listening_peer, prometheus
@@ -44,6 +44,7 @@ def cluster_page() -> str:
 
 def facts(name: str, role: str) -> bytes:
     lines = {"version": '"1.13"', "cluster-role": role, "cluster-epoch": EPOCH, "cluster-lag": LAGS[name]}
+    lines["inbox-age"] = INBOX_AGE_S
     return b"---\n" + "".join(f"{key}: {value}\n" for key, value in lines.items()).encode()
 
 

@@ -188,6 +188,19 @@ def check_url(url: str) -> None:
     show_default=True,
     help="The largest body of a job, on every node.",
 )
+@click.option(
+    "--inbox",
+    is_flag=True,
+    help="Make the inbox too, also in a cluster that is there: with `select beanpole.put(…)` a job is put in an "
+    "application's own transaction.",
+)
+@click.option(
+    "--inbox-bytes",
+    type=Size(1),
+    default=limits.INBOX_BYTES_DEFAULT,
+    show_default=True,
+    help="The size of the inbox above which such a put fails.",
+)
 async def init(out: Output, url: str, **given: Any) -> None:
     """Make the tables of a cluster; say what is missing, and how to mend it. A cluster that is there stays as it is."""
     from beanpole.log.postgres import admin
@@ -197,13 +210,19 @@ async def init(out: Output, url: str, **given: Any) -> None:
     facts = (
         f"durability {made.durability}, silence limit {made.silence_ms} ms, bodies up to {made.body_bytes_max} bytes"
     )
-    if any(is_given(context, name) and given[name] != getattr(made, name) for name in given):
+    kept = given.keys() - {"inbox", "inbox_bytes"}
+    if any(is_given(context, name) and given[name] != getattr(made, name) for name in kept):
         raise Failure(f"there is a cluster already, with {facts}; it stays as it is. The guide says how to change that")
     record = {"cluster": made.cluster, "durability": made.durability, "names": made.names, "existed": made.existed}
     done = "was there already" if made.existed else "is made"
     out.record(
         record, f"Cluster {made.cluster} {done}: {facts}. Start a node: beanpole serve --cluster URL --node NAME"
     )
+    if given["inbox"]:
+        out.prose(
+            "The inbox is made. For each role that puts jobs: grant usage on schema beanpole to ROLE; "
+            "grant execute on function beanpole.put to ROLE"
+        )
 
 
 @verb("status")
@@ -232,6 +251,11 @@ async def status(out: Output, url: str) -> ExitCode | None:
         ("node", "role", "address", "epoch", "applied", "lag", "clock", "zones", "seen"),
         [row_of(each, found) for each in found.nodes],
     )
+    if found.inbox is not None:
+        out.prose(
+            f"inbox: {plural(found.inbox.rows, 'row')}, the oldest {found.inbox.oldest_s:.1f} s old, "
+            f"{found.inbox.bytes} bytes"
+        )
     for name, state, role in found.standbys:
         out.prose(f"standby {name}: {state}, {role}")
     for each in warnings:

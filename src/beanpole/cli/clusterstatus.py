@@ -83,12 +83,16 @@ def record_of(found: "Status", warnings: list[str]) -> dict[str, object]:
             }
             for each in found.nodes
         ],
+        "inbox": None
+        if found.inbox is None
+        else {"rows": found.inbox.rows, "oldest_s": round(found.inbox.oldest_s, 3), "bytes": found.inbox.bytes},
         "standbys": [{"name": name, "state": state, "role": role} for name, state, role in found.standbys],
         "warnings": warnings,
     }
 
 
 CLOCKS_S = 2.0  # by which clocks may differ: what a node says can be a while under way to the database
+INBOX_S = 10.0  # after which status says that the inbox is not emptied
 HELD_S = 10.0  # after which status names who holds the oldest segment: a node that starts reads it for a moment
 
 
@@ -164,6 +168,9 @@ def warnings_of(found: "Status") -> list[str]:
     warnings += [
         f"{each.name} can't reach the leader: its clients are not served" for each in alive if not each.reaches_leader
     ]
+    if found.inbox is not None and found.inbox.oldest_s > INBOX_S:
+        why = found.inbox.why or ("the log of the node that leads says why" if found.is_led else "no node leads")
+        warnings.append(f"jobs have waited for {found.inbox.oldest_s:.0f} s in the inbox: {why}")
     warnings += clocks_of(alive)
     warnings += [
         f"segment {found.segments[0]} is kept: {name or 'a session'} (process {pid}) has held it for {seconds:.0f} s"

@@ -36,6 +36,18 @@ JOB_IDS_SKIPPED = 1_000_000
 POLL_S = 0.02
 """Seconds between two polls of a follower that has read everything."""
 
+INBOX_BYTES_DEFAULT = 8 * 2**30
+"""Bytes of the inbox, above which the statement of an application fails: one role could fill the disk of the log."""
+
+INBOX_ROWS = 1_000
+"""Rows of the inbox that are read at once."""
+
+INBOX_ROWS_AT_ONCE = 50
+"""Rows of the inbox that become jobs between two looks at clients: a fraction of a millisecond."""
+
+INBOX_RETRY_S = 1.0
+"""Seconds until the inbox is read again after that failed."""
+
 REPORT_S = 1.0
 """Seconds between two reports of a node of what it is doing."""
 

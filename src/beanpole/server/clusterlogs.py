@@ -40,6 +40,15 @@ class ClusterObserver(Reporter):
         if self.may_repeat("goes on"):
             self.logger.warning("not handing over", reason=reason, advice="`beanpole cluster status` shows the nodes")
 
+    def inbox_rests(self, reason: str) -> None:
+        if self.may_repeat("inbox"):
+            self.logger.error(
+                "nothing is taken out of the inbox",
+                reason=reason,
+                effect="jobs that transactions have put wait there; all else goes on",
+                advice="`beanpole cluster init URL --inbox` makes it and its rights again",
+            )
+
     def cut_off(self) -> None:
         if self.may_repeat("cut off"):
             self.logger.error(

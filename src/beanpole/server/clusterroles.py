@@ -12,13 +12,14 @@ from beanpole.log.postgres.store import Settings as ClusterSettings
 from beanpole.protocol.extensions import FORMAT_FIRST
 from beanpole.server import limits
 from beanpole.server.clusterlogs import ClusterObserver
+from beanpole.server.connection import Transport
 from beanpole.server.epoll import EpollTransport
 from beanpole.server.eventqueue import now_ns
 from beanpole.server.forward import QUESTION, ForwardTransport, hello
 from beanpole.server.host import Host
 from beanpole.server.listener import split_address
 from beanpole.server.roles import open_clients
-from beanpole.server.turn import nothing
+from beanpole.server.turn import Turn, nothing
 
 LEADER_SILENT_NS = 5_000_000_000  # without the leader's address, after which a node says so to the others
 LEADER_CONNECT_S = 2.0  # that connecting to the leader's address may take
@@ -39,6 +40,22 @@ async def received(loop: asyncio.AbstractEventLoop, connection: socket.socket) -
     with contextlib.suppress(ConnectionError):
         return await loop.sock_recv(connection, 64)
     return b""
+
+
+class InboxClient:
+    """Puts the jobs of the inbox as a client of this server's own: what they promise was said when they committed."""
+
+    def __init__(self, turn: Turn, read_clock: Callable[[], int]) -> None:
+        self.turn = turn
+        self.read_clock = read_clock
+        self.connection = turn.open(read_clock(), Transport(), own=True)
+        turn.engine.promised = self.connection.session
+
+    def put(self, command: bytes) -> bytes:
+        """Run a command, and let those be served in the next turn who wait for its job; return the reply."""
+        self.connection.receive(self.read_clock(), command)
+        self.turn.run_soon()
+        return self.connection.take_output()
 
 
 class Roles:
@@ -225,6 +242,7 @@ class Roles:
         self.clients = clients = open_clients(self.host, engine, log, log.clock_offset_ns or 0)
         clients.hello = hello(log.store.settings.cluster, log.epoch)
         log.start(clients.send_held, lambda _: None)
+        log.inbox.put = InboxClient(clients.turn, lambda: now_ns() + clients.clock_offset_ns).put
         self.serve_console(clients)
         for fd, is_unix in self.forward.take_waiting():
             clients.take(fd, is_unix)
@@ -241,7 +259,8 @@ class Roles:
 
     def pause(self) -> None:
         """Run no more commands, but go on sending what becomes durable."""
-        if self.clients is not None:
+        if self.clients is not None and self.log is not None:
+            self.log.inbox.put = None
             self.loop.remove_reader(self.clients.fileno())
             self.clients.stop_accepting()
             # While a client never stops sending, each turn asks for the next, and there is always something to append.

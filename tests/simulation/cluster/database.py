@@ -7,7 +7,7 @@ be dropped by hand, and the memory of a node's machine can be bad.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
@@ -20,11 +20,13 @@ from beanpole.log.postgres.store import (
     Complaint,
     DamagedError,
     GoneError,
+    InboxRow,
     LostError,
     NodeState,
     RefusedError,
     Server,
     Settings,
+    Taken,
 )
 from tests.simulation.cluster.loop import NODE, SimulatedLoop
 
@@ -45,6 +47,17 @@ class Entry:
 
     visible: bool = False
     """A commit that waits for its standby is seen by nobody, unless its connection was lost."""
+
+    taken: list["Put"] = field(default_factory=list)
+    """What it takes out of the inbox; seen there by all who don't see this."""
+
+
+@dataclass(slots=True)
+class Put:
+    """A row of the inbox, which is seen at once: its application waits for no standby, or was cut off."""
+
+    row: InboxRow
+    replicated: bool = False
 
 
 @dataclass(slots=True)
@@ -94,6 +107,12 @@ class Database:
 
     table_s: float = 0.0
     """How long it takes to make a table, in seconds, besides the way there and back."""
+
+    number: int = 0
+    """The highest number of a row of the inbox that is replicated."""
+
+    inbox: dict[int, Put] | None = None
+    """Rows by number; None: there is no inbox."""
 
     halted: str = ""
     dropped_count: int = 0
@@ -158,9 +177,13 @@ class Database:
         kept = kept[: max(1, len(kept) - lost_rows)]
         for place in places:
             if place > kept[-1]:
-                del self.tables[place.segment][place.row]
+                for put in self.tables[place.segment].pop(place.row).taken:
+                    if self.inbox is not None:
+                        self.inbox[put.row.taken.number] = put
             else:
                 self.tables[place.segment][place.row].visible = True
+        for number in [number for number, put in (self.inbox or {}).items() if not put.replicated]:
+            del self.inbox[number]  # type: ignore[union-attr] # it has a row
         newest = max(self.tables)
         if not self.tables[newest] and newest > 1 and self.rng.random() < 0.5:
             del self.tables[newest]
@@ -171,6 +194,25 @@ class Database:
         """Let nodes go on with what is there."""
         self.halted = ""
         self.settings = replace(self.settings, era=self.settings.era + 1)
+
+    def taken(self) -> list[Put]:
+        """The rows of the inbox that rows of the log have taken which are there, seen or not."""
+        return [put for table in self.tables.values() for entry in table.values() for put in entry.taken]
+
+    async def put(self, body: bytes) -> bool:
+        """Put a job in a transaction of an application; whether it is committed for certain when that ends.
+
+        A sequence is set back with the commits that are lost, so that a number comes again.
+        """
+        assert self.inbox is not None
+        number = max([self.number, *self.inbox, *(each.row.taken.number for each in self.taken())]) + 1
+        taken = Taken(number, f"{self.rng.getrandbits(64)}")
+        put = self.inbox[number] = Put(InboxRow(taken, "default", " pri=1 ttr=60", body, None, None, 0.0))
+        await asyncio.sleep(self.faults.delay_s * self.rng.random() * 3)
+        put.replicated = put.replicated or self.inbox.get(number) is put or put in self.taken()
+        if put.replicated:
+            self.number = max(self.number, number)
+        return put.replicated
 
     async def tell(self) -> None:
         """Let those look who wait for something to change."""
@@ -234,7 +276,7 @@ class FakeStore:
         if self.database.settings.cluster != self.settings.cluster:
             raise LostError("the database has another cluster now")
 
-    async def append(self, row: Row, tip: Row) -> bool:
+    async def append(self, row: Row, tip: Row, taken: Sequence[Taken] = ()) -> bool:
         database, rng = self.database, self.database.rng
         await self.trip()
         if rng.random() < database.faults.lost_before:
@@ -243,7 +285,7 @@ class FakeStore:
         if rng.random() < database.faults.busy:
             raise BusyError("no space")
         is_lost = rng.random() < database.faults.lost_after
-        inserting = in_world(self.insert(row, tip, is_cancelled=is_lost and rng.random() < 0.5))
+        inserting = in_world(self.insert(row, tip, taken, is_cancelled=is_lost and rng.random() < 0.5))
         if is_lost:
             await asyncio.wait([inserting], timeout=rng.random() * 0.02)
             inserting.add_done_callback(lambda task: task.exception())
@@ -257,7 +299,7 @@ class FakeStore:
             database.confirmed.append(row)
         return bool(appended)
 
-    async def insert(self, row: Row, tip: Row, *, is_cancelled: bool) -> bool:
+    async def insert(self, row: Row, tip: Row, taken: Sequence[Taken], *, is_cancelled: bool) -> bool:
         """Do what the server does; it waits for a row at the same place whose commit is under way."""
         database = self.database
         async with database.changed:
@@ -270,8 +312,13 @@ class FakeStore:
         before = database.find(tip.place)
         if before is None or before.row.hash != tip.hash or other is not None:
             return False
+        puts = [put for each in taken if (put := (database.inbox or {}).get(each.number)) and put.row.taken == each]
+        if len(puts) != len(taken):
+            return False
         written = damaged(row) if self.node in database.miswrites else row
-        entry = database.tables[row.place.segment][row.place.row] = Entry(written, meant=row)
+        entry = database.tables[row.place.segment][row.place.row] = Entry(written, meant=row, taken=puts)
+        for each in puts:
+            del database.inbox[each.row.taken.number]  # type: ignore[union-attr] # it had them
         if is_cancelled:
             entry.visible = True
         replicating = in_world(self.commit(entry))
@@ -293,6 +340,8 @@ class FakeStore:
         for number in sorted(database.tables):
             for row, each in database.tables[number].items():
                 each.replicated = each.replicated or Place(number, row) <= place
+        for put in entry.taken:
+            put.replicated = True
         entry.visible = True
         await database.tell()
 
@@ -417,6 +466,21 @@ class FakeStore:
         if self.database.halted:
             raise ChangedError(self.database.halted)
         return self.database.settings == self.settings
+
+    async def inbox_state(self) -> tuple[bool, bool]:
+        if self.database.inbox is None:
+            return False, False
+        await self.trip()
+        return True, True
+
+    async def read_inbox(self, after: int, count: int, bytes_max: int) -> list[InboxRow]:  # noqa: ARG002 - rows are small
+        await self.trip()
+        database = self.database
+        if database.inbox is None:
+            raise GoneError("no table inbox")
+        hidden = [entry.taken for table in database.tables.values() for entry in table.values() if not entry.visible]
+        rows = [put.row for put in [*database.inbox.values(), *(put for puts in hidden for put in puts)]]
+        return sorted((row for row in rows if row.taken.number > after), key=lambda row: row.taken.number)[:count]
 
     def sever(self) -> None:
         self.closed = True

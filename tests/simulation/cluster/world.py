@@ -14,6 +14,7 @@ from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
 from beanpole.log.postgres.node import Node
 from beanpole.log.postgres.rows import Place
+from beanpole.server.clusterroles import InboxClient
 from beanpole.server.connection import Connection
 from beanpole.server.turn import Turn
 from tests.simulation.cluster.database import SETTINGS, Database
@@ -213,6 +214,7 @@ class SimulatedNode:
         self.turn = Turn(engine, log)
         self.turn.run_soon = self.run_soon
         log.start(self.send_held, None)
+        log.inbox.put = InboxClient(self.turn, self.read_clocks).put
         self.world.loop.call_later(TICK_S, self.tick, log)
 
     def run_soon(self) -> None:
@@ -225,6 +227,7 @@ class SimulatedNode:
 
     def pause(self) -> None:
         self.paused = True
+        self.log.inbox.put = None
 
     def stop_leading(self) -> None:
         self.close()

@@ -235,6 +235,11 @@ SERVER_FAMILIES = (
         "cluster-unreadable-segment", of_jobs=False),
     server("beanpole_cluster_unreadable_row", G,
         "The row that it can't verify, if there is such a segment.", "cluster-unreadable-row", of_jobs=False),
+    server("beanpole_inbox_age_seconds", G,
+        "How long the oldest job that a transaction has put waits in the inbox of a cluster; 0: none does.",
+        "inbox-age"),
+    server("beanpole_inbox_taken", C, "Jobs that were taken out of the inbox since this node leads.", "inbox-taken"),
+    server("beanpole_inbox_rests", G, "1: nothing can be taken out of the inbox.", "inbox-rests"),
 )
 
 HISTOGRAM_FAMILIES = (

@@ -120,8 +120,9 @@ def put_job(queue, now_ns, session, command):
     # replaced in its place; one that is held keeps running and loses its key to the new one.
     exists: cython.bint = holder is not None and not overwrites
     replaces: cython.bint = holder is not None and holder.state != State.RESERVED
-    full: cython.bint = not replaces and is_group_full(tube, group)
-    full |= refuses(
+    promised: cython.bint = session is queue.promised
+    full: cython.bint = not promised and not replaces and is_group_full(tube, group)
+    full |= not promised and refuses(
         queue, name, tube, 0 if replaces else 1, command.body_bytes - (holder.body_bytes if replaces else 0)
     )
     room: cython.int = Room.OK
@@ -140,7 +141,7 @@ def put_job(queue, now_ns, session, command):
     if full:
         refuse_put(queue, tube)
         return session.out.word(Word.OUT_OF_MEMORY)
-    if room == Room.FULL or (tube is None and queue.too_many_tubes(name)):
+    if room == Room.FULL or (tube is None and not promised and queue.too_many_tubes(name)):
         return session.out.word(Word.OUT_OF_MEMORY)
     if replaces:
         return replace(queue, now_ns, session, command, holder)

@@ -33,6 +33,7 @@ cdef class Queue:
     cdef public int64_t wall_look_ns     # how long that may go unread while there are schedules
     cdef readonly int64_t now_ns         # when the last command or tick was; 0: there was none
     cdef public bint draining            # puts are refused
+    cdef public object promised          # `Session | None`: whose puts no limit refuses, as a transaction has committed them
     cdef public Py_ssize_t tubes_max     # tubes at which use and watch make no more
 
     cdef readonly JobTable jobs

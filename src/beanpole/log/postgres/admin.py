@@ -6,9 +6,11 @@ import secrets
 from dataclasses import dataclass
 from typing import Any
 
+import psycopg
+
 from beanpole import limits as protocol_limits
 from beanpole.log import limits
-from beanpole.log.postgres import schema
+from beanpole.log.postgres import inboxschema, schema
 from beanpole.log.postgres.connection import (
     check_durability,
     connect,
@@ -32,6 +34,7 @@ from beanpole.log.postgres.store import (
     Settings,
 )
 from beanpole.log.reader import read_header
+from beanpole.protocol.extensions import format_of
 
 CLUSTER_SEGMENT_BYTES = 67_108_864
 """Bytes of a segment of a cluster's log, which is a table."""
@@ -65,6 +68,21 @@ class Leader:
 
     format: int
     """The format of the log that it writes and serves; 0: it does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class InboxState:
+    """What is in the inbox."""
+
+    rows: int
+    oldest_s: float
+    """How long ago the oldest was put; 0: there is none."""
+
+    bytes: int
+    """With what was deleted, and is not reused yet."""
+
+    why: str
+    """Why this role could not take anything; empty: it could."""
 
 
 @dataclass(slots=True)
@@ -102,6 +120,8 @@ class Status:
     """Why it can't be read which nodes there are; empty: it can."""
 
     standbys: list[tuple[str, str, str]]
+    inbox: InboxState | None
+    """What waits in the inbox; None: there is no inbox, or its rows can't be seen."""
 
     @property
     def is_led(self) -> bool:
@@ -114,15 +134,17 @@ def is_led(leader: Leader | None, nodes: list[NodeState], tip: Row) -> bool:
     return leader is not None and leader.writer in alive and tip.kind not in {RowKind.HANDOVER, RowKind.CLOSED}
 
 
-async def init(
+async def init(  # noqa: PLR0913 - what a cluster is made of
     conninfo: str,
     *,
     durability: str = "quorum",
     silence_ms: int = limits.SILENCE_MS_DEFAULT,
     segment_bytes: int = CLUSTER_SEGMENT_BYTES,
     body_bytes_max: int = protocol_limits.BODY_BYTES_MAX_DEFAULT,
+    inbox: bool = False,
+    inbox_bytes: int = limits.INBOX_BYTES_DEFAULT,
 ) -> Made:
-    """Make the tables of a cluster and its first row; do nothing where they are.
+    """Make the tables of a cluster and its first row, and its inbox if that is asked for; leave what is there.
 
     Raises:
         RefusedError: the server can't promise what was asked for; the text says what is missing.
@@ -155,9 +177,27 @@ async def init(
                             f"insert into {schema.SCHEMA}.setting values (%s, %s)".encode(), [name, str(value)]
                         )
             found, values = await read_settings(connection, for_operator=True)
+            if inbox:
+                await make_inbox(connection, found, inbox_bytes)
     return Made(
         found.cluster, values["durability"], found.silence_ms, found.body_bytes_max, values["names"], existed=existed
     )
+
+
+async def make_inbox(connection: psycopg.AsyncConnection, settings: Settings, inbox_bytes: int) -> None:
+    """Make the inbox, or its function and rights again.
+
+    Raises:
+        RefusedError: leaders write a format of the log that can't have what rows of an inbox ask for.
+    """
+    if settings.format < format_of(b"stats-groups"):
+        raise RefusedError(
+            f"the log is written in format {settings.format}, and an inbox needs {format_of(b'stats-groups')}: update "
+            "all nodes, then run `beanpole cluster upgrade`"
+        )
+    async with connection.transaction():
+        await connection.execute(inboxschema.MAKE.encode())
+        await connection.execute(schema.SET.encode(), ["inbox_bytes", str(inbox_bytes)])
 
 
 def columns_of(row: Row) -> list[Any]:
@@ -192,6 +232,32 @@ async def status(conninfo: str) -> Status:
             nodes=nodes,
             hidden=hidden,
             standbys=[tuple(each) for each in await store.fetch(STANDBYS)],
+            inbox=await inbox_state(store),
+        )
+
+
+async def inbox_state(store: PostgresStore) -> InboxState | None:
+    """Return what is in the inbox."""
+    exists, may = await store.inbox_state()
+    if not exists:
+        return None
+    if not may:
+        return InboxState(0, 0.0, 0, "this role may not select and delete in beanpole.inbox")
+    ((rows, oldest_s, size),) = await store.fetch(inboxschema.STATE)
+    return InboxState(rows, oldest_s, size, "")
+
+
+async def check_no_inbox(store: PostgresStore) -> None:
+    """See that nothing waits in the inbox, which would be served by nobody, or twice.
+
+    Raises:
+        RefusedError: something does.
+    """
+    exists, _ = await store.inbox_state()
+    if exists and (await store.fetch(inboxschema.HAS_ROWS))[0][0]:
+        raise RefusedError(
+            "jobs wait in the inbox (beanpole.inbox): let a node of this cluster lead until it is empty, and stop "
+            "what puts there"
         )
 
 

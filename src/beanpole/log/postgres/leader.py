@@ -15,7 +15,7 @@ The server sees a :class:`~beanpole.log.log.Log`. It appends in :meth:`Leading.r
 import asyncio
 import contextlib
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from beanpole.engine.engine import Engine
 from beanpole.log import limits
@@ -23,12 +23,22 @@ from beanpole.log.encoder import Encoder
 from beanpole.log.format import segment_header
 from beanpole.log.log import Log, Progress, Recovery
 from beanpole.log.postgres.clock import Clock
+from beanpole.log.postgres.inbox import Inbox
 from beanpole.log.postgres.maintenance import Maintenance
 from beanpole.log.postgres.observer import Observer
 from beanpole.log.postgres.replica import Replica
 from beanpole.log.postgres.rows import Place, Row, RowKind, pack_note, row_behind
 from beanpole.log.postgres.stall import Stall
-from beanpole.log.postgres.store import BusyError, GoneError, LostError, OpenStore, Store, origin_of
+from beanpole.log.postgres.store import (
+    BusyError,
+    GoneError,
+    LostError,
+    OpenStore,
+    RefusedError,
+    Store,
+    Taken,
+    origin_of,
+)
 from beanpole.log.postgres.tasks import run_beside, watched
 
 BEATS_PER_SILENCE = 5
@@ -76,7 +86,8 @@ class Leading(Log):
         self.clock = clock
         self.stall = stall
         self.records = replica.records
-        self.maintenance = Maintenance(replica, open_store, observer)
+        self.inbox = Inbox(self.records, open_store, observer)
+        self.maintenance = Maintenance(replica, open_store, observer, self.inbox)
         self.silence_ns = store.settings.silence_ms * 1_000_000
         self.epoch = replica.tip.epoch + 1
         self.era = store.settings.era
@@ -103,6 +114,7 @@ class Leading(Log):
         self.successor: str | None = None
         self.handed_over = False
         self.work = asyncio.Event()
+        self.inbox.work = self.work.set
         self.on_durable: Callable[[], None] = lambda: None
         self.on_row: Callable[[Row], None] | None = None
         """Called with a row when the engine holds just what the log holds with it."""
@@ -162,6 +174,7 @@ class Leading(Log):
             "cluster-epoch": str(self.epoch),
             "cluster-lag": str(self.records.unwritten_bytes),
             **facts_of_place(self.maintenance.unreadable),
+            **self.inbox.facts(),
         }
 
     @property
@@ -216,7 +229,7 @@ class Leading(Log):
             DeposedError: another node leads, or rows are gone.
             RefusedError: the server refuses the work.
         """
-        await run_beside(self.append_rows(), self.maintenance.run())
+        await run_beside(self.append_rows(), self.maintenance.run(), self.inbox.run())
 
     async def append_rows(self) -> None:
         """Append one row after the other."""
@@ -224,7 +237,7 @@ class Leading(Log):
             await self.wait()
             row, index = self.next_row()
             self.sent_ns = sent_ns = self.clock.boot_ns()
-            self.is_sure = await self.confirm(row)
+            self.is_sure = await self.confirm(row, self.inbox.take_to(index))
             self.sent_ns = 0
             self.tip = row
             self.note_confirmed(row, index, sent_ns)
@@ -252,6 +265,7 @@ class Leading(Log):
         if self.records.unwritten_bytes or self.successor is not None or self.maintenance.moves:
             self.work.set()
         self.maintenance.confirmed(index)
+        self.inbox.confirmed(index)
         self.on_durable()
 
     # --- rows ---------------------------------------------------------------------------------------------------------
@@ -310,26 +324,44 @@ class Leading(Log):
 
     # --- one row ------------------------------------------------------------------------------------------------------
 
-    async def confirm(self, row: Row) -> bool:
-        """Append a row until it is there; whether the commit was seen to end: then it and all before are confirmed."""
+    async def confirm(self, row: Row, taken: Sequence[Taken] = ()) -> bool:
+        """Append a row until it is there; whether the commit was seen to end: then it and all before are confirmed.
+
+        Raises:
+            DeposedError: the row can't go there, now or ever. Nobody was answered on it, so that another leader can
+                read again what it would have taken from the inbox.
+        """
         while True:
+            wrong: Exception | None = None
             try:
                 if row.place.row == 0:
                     await self.maintenance.made(row.place.segment, self.stall.note)
-                if await watched(self.store.append(row, self.tip), self.store, self.open_store, self.note_wait):
+                if await watched(self.store.append(row, self.tip, taken), self.store, self.open_store, self.note_wait):
                     return True
-                if await self.is_there(row):
-                    return False
             except BusyError as error:
                 await self.stall.wait(str(error))
-            except (LostError, GoneError) as error:
+                continue
+            except (LostError, GoneError, RefusedError) as error:
+                if isinstance(error, RefusedError) and not taken:
+                    raise
+                wrong = error
                 await self.reconnect(str(error))
-                if await self.is_there(row):
-                    return False
-                if isinstance(error, GoneError):
-                    if self.clock_offset_ns is None:  # it does not lead yet: it looks again, as a follower
-                        raise LostError(str(error)) from error
-                    self.maintenance.forget(row.place.segment)
+            if await self.is_there(row):
+                return False
+            if taken and not isinstance(wrong, LostError):
+                raise DeposedError(f"the inbox can't be emptied: {wrong or 'its rows are gone, and not by this node'}")
+            if isinstance(wrong, GoneError):
+                self.segment_gone(row.place.segment, wrong)
+
+    def segment_gone(self, segment: int, error: GoneError) -> None:
+        """Let the table of a segment be made again that was not there when a row was to go into it.
+
+        Raises:
+            LostError: this node does not lead yet: it looks again, as a follower.
+        """
+        if self.clock_offset_ns is None:
+            raise LostError(str(error)) from error
+        self.maintenance.forget(segment)
 
     def note_wait(self) -> None:
         """Note that a row has been under way for long."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from beanpole.log import limits
 from beanpole.log.compaction import Compaction, schedules_in
 from beanpole.log.postgres.checking import Checker, check_segment
+from beanpole.log.postgres.inbox import Inbox
 from beanpole.log.postgres.observer import Observer
 from beanpole.log.postgres.replica import Replica
 from beanpole.log.postgres.store import (
@@ -48,8 +49,9 @@ MAINTENANCE_RETRY_S = 0.25
 class Maintenance:
     """Keeps the segments of a log, for the node that leads."""
 
-    def __init__(self, replica: Replica, open_store: OpenStore, observer: Observer) -> None:
+    def __init__(self, replica: Replica, open_store: OpenStore, observer: Observer, inbox: Inbox) -> None:
         self.replica = replica
+        self.inbox = inbox
         self.open_store = open_store
         self.observer = observer
         self.compaction = Compaction(replica.engine, replica.records, bytes_per_row=COMPACTION_BYTES_PER_ROW)
@@ -186,6 +188,8 @@ class Maintenance:
             if judged != each:
                 await store.complain(judged)
         await self.drop(store, complaints)
+        exists, may = await store.inbox_state()
+        self.inbox.looked(exists=exists, may=may)
 
     async def find_ids(self, segment: int) -> list[int | bytes]:
         """Return the ids of the jobs whose records stand in a segment, but for some that are moved about just then.

@@ -54,6 +54,9 @@ class Observer(Protocol):
     def not_shown(self, reason: str) -> None:
         """What this node says of itself can't be written, or what others say not be read."""
 
+    def inbox_rests(self, reason: str) -> None:
+        """Nothing is taken out of the inbox, for a reason; this is said again and again while it is so."""
+
     def goes_on(self, reason: str) -> None:
         """This node was asked to hand over, and can't."""
 

@@ -11,7 +11,7 @@ import itertools
 import json
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -19,7 +19,7 @@ import psycopg
 from psycopg import pq
 
 from beanpole.log import limits
-from beanpole.log.postgres import schema
+from beanpole.log.postgres import inboxschema, schema
 from beanpole.log.postgres.connection import (
     check_durability,
     connect,
@@ -34,12 +34,14 @@ from beanpole.log.postgres.store import (
     ChangedError,
     Complaint,
     GoneError,
+    InboxRow,
     LostError,
     NoClusterError,
     NodeState,
     RefusedError,
     Server,
     Settings,
+    Taken,
 )
 from beanpole.log.postgres.tasks import within
 from beanpole.log.postgres.url import turned
@@ -51,6 +53,9 @@ LOCK_TIMEOUT_MS = 100
 """Milliseconds that making or dropping a table waits for a lock: behind it every append would wait."""
 
 APPROVED = f"select {schema.is_approved('$1')}".encode()
+
+NOT_TAKEN = "22012"
+"""The SQLSTATE of an append behind which not all rows of the inbox go, or whose place is taken: it divides by zero."""
 
 INT8 = struct.Struct(">q")
 INT2 = struct.Struct(">h")
@@ -73,11 +78,13 @@ class PostgresStore:
 
     # --- appending ----------------------------------------------------------------------------------------------------
 
-    async def append(self, row: Row, tip: Row) -> bool:
+    async def append(self, row: Row, tip: Row, taken: Sequence[Taken] = ()) -> bool:
         with errors_translated():
-            statement = b"append_%d_%d" % (row.place.segment, tip.place.segment)
+            segments = (row.place.segment, tip.place.segment)
+            statement = b"%b_%d_%d" % (b"take" if taken else b"append", *segments)
             if statement not in self.prepared:
-                await self.prepare(statement, schema.append(row.place.segment, tip.place.segment).encode())
+                text = schema.append(*segments)
+                await self.prepare(statement, (inboxschema.taking(text) if taken else text).encode())
                 if b"approved" not in self.prepared:
                     await self.prepare(b"approved", APPROVED)
             names = self.names.encode()
@@ -95,14 +102,18 @@ class PostgresStore:
                 tip.hash,
                 names,
             ]
+            formats = TEXT_LAST
+            if taken:
+                values += [array_of(each.number for each in taken), array_of(each.nonce for each in taken)]
+                formats = [*TEXT_LAST, 0, 0]
             connection = self.connection.pgconn
             self.warning = ""
             connection.enter_pipeline_mode()
-            connection.send_query_prepared(statement, values, TEXT_LAST, 1)
+            connection.send_query_prepared(statement, values, formats, 1)
             connection.pipeline_sync()
             connection.send_query_prepared(b"approved", [names], [0], 1)
             connection.pipeline_sync()
-            appended, approved = await self.results(2)
+            appended, approved = await self.results(2, tolerated=NOT_TAKEN if taken else "")
             connection.exit_pipeline_mode()
         is_there = appended.ntuples == 1
         as_approved = approved.get_value(0, 0) == b"\x01"
@@ -120,8 +131,11 @@ class PostgresStore:
         connection.exit_pipeline_mode()
         self.prepared.add(name)
 
-    async def results(self, count: int) -> list[pq.abc.PGresult]:
-        """Send what is buffered and wait for so many results, each with its sync; raise the first error."""
+    async def results(self, count: int, tolerated: str = "") -> list[pq.abc.PGresult]:
+        """Send what is buffered and wait for so many results, each with its sync; raise the first error.
+
+        One whose SQLSTATE is `tolerated` is a result without rows.
+        """
         connection = self.connection.pgconn
         loop = asyncio.get_running_loop()
         found: list[pq.abc.PGresult] = []
@@ -143,9 +157,10 @@ class PostgresStore:
                 found.append(result)
         for each in found:
             if each.status == pq.ExecStatus.FATAL_ERROR:
-                connection.exit_pipeline_mode()
-                state = each.error_field(pq.DiagnosticField.SQLSTATE)
-                raise error_for(state.decode() if state else None, each.get_error_message())
+                state = (each.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+                if not tolerated or state != tolerated:
+                    connection.exit_pipeline_mode()
+                    raise error_for(state or None, each.get_error_message())
         return found
 
     def note_warning(self, diagnostic: psycopg.errors.Diagnostic) -> None:
@@ -254,6 +269,19 @@ class PostgresStore:
         check = schema.check_cluster(self.settings.cluster)
         await self.execute(f"set local lock_timeout = {LOCK_TIMEOUT_MS}; {check} {statements}")
 
+    # --- the inbox ----------------------------------------------------------------------------------------------------
+
+    async def inbox_state(self) -> tuple[bool, bool]:
+        ((exists, may),) = await self.fetch(inboxschema.IS_READY)
+        return exists, may
+
+    async def read_inbox(self, after: int, count: int, bytes_max: int) -> list[InboxRow]:
+        with errors_translated():
+            cursor = self.connection.cursor(binary=True)
+            await cursor.execute(inboxschema.READ.encode(), [after, count, bytes_max])
+            found = await cursor.fetchall()
+        return [InboxRow(Taken(number, nonce), *rest) for number, nonce, *rest in found]
+
     # --- nodes --------------------------------------------------------------------------------------------------------
 
     async def asked(self, epoch: int) -> str:
@@ -322,6 +350,11 @@ class PostgresStore:
 
     def sever(self) -> None:
         sever(self.connection)
+
+
+def array_of(values: Iterable[object]) -> bytes:
+    """Return an array as text, of values that need no quotes."""
+    return f"{{{','.join(map(str, values))}}}".encode()
 
 
 async def wait_for_socket(loop: asyncio.AbstractEventLoop, fd: int, *, writing: bool) -> None:

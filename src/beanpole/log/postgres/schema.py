@@ -74,7 +74,9 @@ LOCK_SETTINGS = f"lock table {SCHEMA}.setting in share row exclusive mode"
 UNREADABLE = "unreadable "
 """What the name of a setting begins with that says what a node can't verify; behind it stands the node's name."""
 
-COMPLAIN = f"insert into {SCHEMA}.setting values (%s, %s) on conflict (name) do update set value = excluded.value"
+SET = f"insert into {SCHEMA}.setting values (%s, %s) on conflict (name) do update set value = excluded.value"
+
+COMPLAIN = SET
 
 COMPLAINTS = f"select name, value from {SCHEMA}.setting where starts_with(name, '{UNREADABLE}') order by name"
 

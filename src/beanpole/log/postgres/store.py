@@ -4,7 +4,7 @@ A store is one connection: it does one thing at a time, and after a :class:`Lost
 opened. Whoever opens it has been told that the server is the one that it may work with (:class:`Server`).
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -199,14 +199,44 @@ class Complaint:
     """Whether the leader writes the segment again."""
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a row of the inbox is known by: a number alone can come again when the server lost a commit."""
+
+    number: int
+    nonce: str
+
+
+@dataclass(frozen=True, slots=True)
+class InboxRow:
+    """A job that an application has put in its own transaction."""
+
+    taken: Taken
+    tube: str
+    options: str
+    """Those of a put-job, each behind a space."""
+
+    body: bytes
+    delay_s: float | None
+    """Seconds until it is due; None, or less than 0: it is."""
+
+    expire_s: float | None
+    """Seconds that are left of its time to wait; None: it has none."""
+
+    age_s: float
+    """Seconds since it was put."""
+
+
 class Store(Protocol):
     """One connection to the log's rows."""
 
     server: Server
     settings: Settings
 
-    async def append(self, row: Row, tip: Row) -> bool:
+    async def append(self, row: Row, tip: Row, taken: Sequence[Taken] = ()) -> bool:
         """Append a row directly behind the tip, and return when it is confirmed; False: it could not go there.
+
+        In the same transaction the rows of the inbox go that are in it; if one is not there, the row can't go there.
 
         Raises:
             LostError: it is not known whether the row is there, or that it is confirmed.
@@ -276,6 +306,16 @@ class Store(Protocol):
 
     async def withdraw(self, nodes: list[str]) -> None:
         """Forget what some nodes could not verify."""
+
+    async def inbox_state(self) -> tuple[bool, bool]:
+        """Return whether there is an inbox, and whether its rows may be taken."""
+
+    async def read_inbox(self, after: int, count: int, bytes_max: int) -> list[InboxRow]:
+        """Return rows of the inbox in the order of their numbers, from above one on; of bodies about `bytes_max` bytes.
+
+        Raises:
+            GoneError: there is no inbox.
+        """
 
     def sever(self) -> None:
         """Cut the connection: what is under way on it fails with LostError."""

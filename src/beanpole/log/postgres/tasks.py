@@ -10,9 +10,9 @@ from beanpole.log.postgres.store import BusyError, LostError, OpenStore, Refused
 T = TypeVar("T")
 
 
-async def run_beside(main: Coroutine[Any, Any, None], other: Coroutine[Any, Any, None]) -> None:
-    """Run something to its end, and something else beside it, which ends with it; the failure of one ends both."""
-    tasks = [asyncio.ensure_future(main), asyncio.ensure_future(other)]
+async def run_beside(*works: Coroutine[Any, Any, None]) -> None:
+    """Run something to its end, and others beside it; the end of one ends all, and so does its failure."""
+    tasks = [asyncio.ensure_future(each) for each in works]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for each in tasks:

@@ -24,7 +24,7 @@ from beanpole.log.files import disk
 from beanpole.log.files.bulk import BulkWriter
 from beanpole.log.format import segment_header
 from beanpole.log.postgres import schema
-from beanpole.log.postgres.admin import columns_of, last_row
+from beanpole.log.postgres.admin import check_no_inbox, columns_of, last_row
 from beanpole.log.postgres.connection import errors_translated
 from beanpole.log.postgres.hosts import OperatorStore, opened
 from beanpole.log.postgres.replica import Replica
@@ -66,6 +66,7 @@ async def import_directory(conninfo: str, path: Path, progress: Progress) -> Mov
     """
     async with opened(conninfo, writes=True) as store:
         tip = await empty_tip(store)
+        await check_no_inbox(store)
         with locked(path):
             replay = await asyncio.to_thread(read_directory, path)
         schedules = replay.restore.engine.schedules
@@ -195,6 +196,7 @@ async def export_directory(conninfo: str, path: Path, progress: Progress) -> Mov
     check_new(path)
     async with opened(conninfo, writes=True) as store:
         await check_stopped(store)
+        await check_no_inbox(store)
         replica = await read_log(store, progress)
         await close_log(store, replica, path)
         replica.apply_to(replica.tip.place)

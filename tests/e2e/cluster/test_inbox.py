@@ -1,0 +1,170 @@
+"""Jobs that an application puts in its own transaction."""
+
+import signal
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from tests.e2e.cluster.conftest import Cluster
+from tests.e2e.process import Process, wait_until
+
+ROLE = """
+drop role if exists shop; create role shop login;
+grant usage on schema beanpole to shop; grant execute on function beanpole.put to shop
+"""
+
+
+WRONG = (
+    ("null, 'x'", "tube and body must not be null"),
+    ("'-mail', 'x'", "a tube is named by 1 to 200"),
+    ("'a b', 'x'", "a tube is named by 1 to 200"),
+    ("repeat('t', 201), 'x'", "a tube is named by 1 to 200"),
+    ("'mail', decode(repeat('00', 65536), 'hex')", "the body has 65536 bytes, and may have 65535"),
+    ("'mail', 'x', pri => -1", "pri must be 0 to 4294967295"),
+    ("'mail', 'x', ttr => 4294967296", "ttr must be 0 to 4294967295 seconds"),
+    ("'mail', 'x', delay => 'nan'", "delay must be 0 to 4294967295 seconds"),
+    ("'mail', 'x', delay => 1, at => now()", "only one of delay and at can be given"),
+    ("'mail', 'x', at => 'infinity'", "at must be a time within 4294967295 seconds from now"),
+    ("'mail', 'x', key => ''", "a key has 1 to 200 bytes"),
+    ("'mail', 'x', key => E'a\\nb'", "a key has 1 to 200 bytes"),
+    ("'mail', 'x', key => repeat('ü', 101)", "a key has 1 to 200 bytes"),
+    ("'mail', 'x', \"group\" => 'a b'", "a group has 1 to 200 bytes"),
+    ("'mail', 'x', expire => -1", "expire must be 0 to 4294967295 seconds"),
+)
+
+
+@pytest.fixture
+def inbox(cluster: Cluster) -> Cluster:
+    """A cluster that has one."""
+    cluster.init(1000, "--inbox")
+    return cluster
+
+
+@pytest.fixture
+def node(inbox: Cluster) -> Iterator[Process]:
+    with inbox.node("a") as process:
+        inbox.wait_leader("a")
+        yield process
+
+
+def connect(cluster: Cluster) -> psycopg.Connection:
+    return psycopg.connect(cluster.url)
+
+
+def test_job_is_there_when_its_transaction_has_committed(inbox: Cluster, node: Process) -> None:
+    with node.connect() as worker, connect(inbox) as application:
+        worker.ask(b"watch mail\r\n", b"WATCHING 2\r\n")
+        application.execute("select beanpole.put('mail', 'never')")
+        application.rollback()
+        application.execute("select beanpole.put('mail', 'hello', pri => 7, ttr => 90, key => 'order-1')")
+        application.execute("select beanpole.put('mail', 'again', key => 'order-1')")
+        application.execute("select beanpole.put('mail', 'later', delay => 1000, \"group\" => 'tenant')")
+        application.execute("select beanpole.put('mail', 'past', at => now() - interval '1 day', pri => 8)")
+        worker.send(b"reserve\r\n")
+        application.commit()
+        assert worker.line() == b"RESERVED 1 5\r\n"
+        assert worker.line() == b"hello\r\n"
+        worker.ask(b"reserve\r\n", b"RESERVED 3 4\r\npast\r\n")
+        assert [worker.statistic(name, b"stats-job 1\r\n") for name in ("pri", "ttr")] == [7, 90]
+        assert 900 < worker.statistic("time-left", b"stats-job 2\r\n") <= 1000
+        wait_until(lambda: inbox.status()["inbox"]["rows"] == 0, "the inbox is empty")
+
+
+def test_limits_do_not_hold_for_what_is_committed(inbox: Cluster, node: Process) -> None:
+    with node.connect() as client, connect(inbox) as application:
+        client.ask(b"set-rules mail 12\r\njobs-max: 1\n\r\n", b"RULES_SET\r\n")
+        client.ask(b"use mail\r\n", b"USING mail\r\n")
+        for _ in range(3):
+            application.execute("select beanpole.put('mail', 'x')")
+        application.commit()
+        wait_until(lambda: client.statistic("current-jobs-ready") == 3, "all are there")
+        client.ask(b"put 0 0 60 1\r\nx\r\n", b"OUT_OF_MEMORY\r\n")
+
+
+def test_who_may_only_run_the_function_sees_nothing_else(inbox: Cluster, node: Process) -> None:
+    with connect(inbox) as owner:
+        owner.execute(ROLE)
+        owner.commit()
+    with connect(inbox) as shop, node.connect() as worker:
+        shop.execute("set role shop")
+        shop.execute("create temporary table setting (name text, value text)")
+        shop.execute("select beanpole.put('default', 'x')")
+        shop.commit()
+        worker.ask(b"reserve\r\n", b"RESERVED 1 1\r\nx\r\n")
+        for forbidden in (
+            "select * from beanpole.inbox",
+            "select * from beanpole.setting",
+            "delete from beanpole.inbox",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                shop.execute(forbidden)
+            shop.rollback()
+            shop.execute("set role shop")
+
+
+def test_nobody_may_put_who_was_not_allowed_to(inbox: Cluster) -> None:
+    with connect(inbox) as owner:
+        owner.execute("drop role if exists stranger; create role stranger; grant usage on schema beanpole to stranger")
+        owner.execute("set role stranger")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            owner.execute("select beanpole.put('default', 'x')")
+
+
+def test_wrong_argument_fails_the_statement_with_one_sentence(inbox: Cluster) -> None:
+    with connect(inbox) as application:
+        for arguments, said in WRONG:
+            with pytest.raises(psycopg.errors.InvalidParameterValue) as raised:
+                application.execute(f"select beanpole.put({arguments})")
+            assert str(raised.value.diag.message_primary).startswith(f"beanpole.put: {said}")
+            application.rollback()
+
+
+def test_inbox_that_nobody_empties_takes_only_so_much(inbox: Cluster) -> None:
+    inbox("init", "--inbox", "--inbox-bytes", 50_000)
+    with connect(inbox) as application:
+        application.execute("select beanpole.put('mail', decode(repeat('61', 60000), 'hex'))")
+        with pytest.raises(psycopg.errors.ConfigurationLimitExceeded):
+            application.execute("select beanpole.put('mail', 'x')")
+
+
+def test_inbox_without_rights_rests_and_the_log_goes_on(inbox: Cluster, node: Process) -> None:
+    with connect(inbox) as owner, node.connect() as client:
+        owner.execute("select beanpole.put('default', 'x')")
+        owner.execute("alter table beanpole.inbox rename to away")
+        owner.commit()
+        wait_until(lambda: node.events("nothing is taken out of the inbox"), "it says so")
+        client.ask(b"put 0 0 60 3\r\nlog\r\n", b"INSERTED 1\r\n")
+        owner.execute("alter table beanpole.away rename to inbox")
+        owner.commit()
+        wait_until(lambda: client.statistic("current-jobs-ready") == 2, "it is taken")
+
+
+def test_export_is_refused_while_something_waits(inbox: Cluster) -> None:
+    with connect(inbox) as application:
+        application.execute("select beanpole.put('mail', 'x')")
+    assert "jobs wait in the inbox" in inbox("export", "somewhere", code=1).err
+
+
+def test_each_order_has_its_job_once_over_the_end_of_leaders(inbox: Cluster) -> None:
+    orders = 0
+    with inbox.node("a") as first, inbox.node("b") as second, connect(inbox) as application:
+        inbox.wait_alive("a", "b")
+        for node in (first, second):
+            for _ in range(300):
+                application.execute("select beanpole.put('default', convert_to(%s, 'UTF8'))", [str(orders)])
+                application.commit()
+                orders += 1
+            if node is first:
+                leader = {"a": first, "b": second}[inbox.leader()]
+                leader.signal(signal.SIGKILL)
+        survivor = second if leader is first else first
+        inbox.wait_leader("a" if survivor is first else "b")
+        with survivor.connect() as worker:
+            bodies = []
+            for _ in range(orders):
+                worker.send(b"reserve\r\n")
+                assert worker.line().startswith(b"RESERVED")
+                bodies.append(int(worker.line()))
+            worker.ask(b"reserve-with-timeout 0\r\n", b"TIMED_OUT\r\n")
+    assert sorted(bodies) == [*range(orders)]
