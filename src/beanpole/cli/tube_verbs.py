@@ -10,7 +10,7 @@ import click
 from beanpole.cli.common import TUBE, URL, Output, Server, jobs_text, progress, verb
 from beanpole.cli.errors import Failure, exit_code_of, explained, missing, note, reporting
 from beanpole.cli.job_verbs import why
-from beanpole.cli.options import REASON, choice_options
+from beanpole.cli.options import REASON, choice_options, given_options
 from beanpole.cli.quantities import SECONDS
 from beanpole.client import Client, JobInfo
 from beanpole.client.extensions import RESTING
@@ -19,7 +19,7 @@ from beanpole.operations import batches
 from beanpole.operations.batches import of_state, put_copies, raise_lost
 from beanpole.operations.listing import Filter, count_of, jobs_of, need
 from beanpole.operations.plan import run, walk
-from beanpole.operations.table import OPERATIONS
+from beanpole.operations.table import OPERATIONS, pause_for
 
 PIECE = 10_000  # jobs that a server moves in one command: what is done is done, and progress is seen
 
@@ -75,23 +75,31 @@ def report_reserved(client: Client[bytes], tube: str) -> None:
 @verb("pause")
 @click.argument("tube", type=TUBE)
 @click.option("--for", "pause_s", type=SECONDS, default=3600, show_default=True, help="How long.")
-def pause(server: Server, out: Output, tube: str, pause_s: int) -> None:
+@given_options("pause")
+def pause(server: Server, out: Output, tube: str, pause_s: int, group: str | None) -> None:
     """Keep the jobs of TUBE from being reserved.
 
-    Jobs can still be put, looked at, and reserved by their id. A new pause takes the place of an old one.
+    Jobs can still be put, looked at, and reserved by their id. A new pause takes the place of an old one. The option
+    with (*) needs a server that knows it.
     """
-    with missing(f"there is no tube {tube}"):
-        server.client().pause_tube(tube, pause_s)
-    out.record({"tube": tube, "pause": pause_s}, f"{tube} is paused for {pause_s} s")
+    set_pause(server, out, tube, group, pause_s=pause_s, done="{} is paused for {} s")
 
 
 @verb("resume")
 @click.argument("tube", type=TUBE)
-def resume(server: Server, out: Output, tube: str) -> None:
+@given_options("resume")
+def resume(server: Server, out: Output, tube: str, group: str | None) -> None:
     """End the pause of TUBE. It is no error if there is none."""
-    with missing(f"there is no tube {tube}"):
-        server.client().pause_tube(tube, 0)
-    out.record({"tube": tube, "pause": 0}, f"{tube} resumed")
+    set_pause(server, out, tube, group, pause_s=0, done="{} resumed")
+
+
+def set_pause(server: Server, out: Output, tube: str, group: str | None, *, pause_s: int, done: str) -> None:
+    """Let a tube, or one of its groups, have a pause."""
+    given: dict[str, Any] = {} if group is None else {"group": group}
+    what = tube if group is None else f"group {group} of {tube}"
+    with missing(f"there is no tube {tube}" if group is None else f"{what} has no job, and no pause"):
+        pause_for(server.client(), tube, given, pause_s)
+    out.record({"tube": tube, **given, "pause": pause_s}, done.format(what, pause_s))
 
 
 # --- Move -------------------------------------------------------------------------------------------------------------

@@ -214,6 +214,20 @@ PAUSE = Option(
     "seconds", label="For", hint="seconds", about="Of `pause`.", value=3600, is_wanted=True, is_required=True
 )
 
+GROUP = Option(
+    "group",
+    "text",
+    "Only this group of TUBE. (*)",
+    about="Whose job it is; of `pause` and `resume`: only this group of the tube.",
+    need="pause-group",
+)
+
+
+def pause_for(client: Any, tube: str, given: Mapping[str, Any], seconds: int) -> Any:  # noqa: ANN401 - of either client
+    """Pause a tube, or a group of it; for 0 seconds ends a pause."""
+    group = given.get("group")
+    return client.pause_tube(tube, seconds) if group is None else client.pause_group(tube, group, seconds)
+
 
 def put_job(client: Any, tube: str, given: Mapping[str, Any]) -> Any:  # noqa: ANN401 - of either client
     """Put a job. What nobody has asked for is not sent, so that any server takes a plain put."""
@@ -304,10 +318,17 @@ OPERATIONS: Mapping[str, Operation] = {
             "Pause",
             "paused",
             "tube",
-            (PAUSE,),
-            once=lambda client, tube, given: client.pause_tube(tube, given["seconds"]),
+            (PAUSE, GROUP),
+            once=lambda client, tube, given: pause_for(client, tube, given, given["seconds"]),
         ),
-        Operation("resume", "Resume", "resumed", "tube", once=lambda client, tube, _: client.pause_tube(tube, 0)),
+        Operation(
+            "resume",
+            "Resume",
+            "resumed",
+            "tube",
+            (GROUP,),
+            once=lambda client, tube, given: pause_for(client, tube, given, 0),
+        ),
         Operation(
             "set-rules",
             "Set rules",

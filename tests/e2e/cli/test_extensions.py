@@ -361,4 +361,8 @@ def test_groups(cli: Cli, client: Client[bytes], tube: str) -> None:
     listed = [line.split("\t")[:3] for line in cli("list", tube, "--state", "ready").lines]
     assert listed[0] == ["id", "state", "group"]
     assert [line[2] for line in listed[1:]] == ["a", "a", ""]
+    assert cli("pause", tube, "--group", "a", "--for", 60).lines == [f"group a of {tube} is paused for 60 s"]
+    assert cli("groups", tube, "--group", "a").lines[1].endswith("\tpause")
+    assert cli("resume", tube, "--group", "a").lines == [f"group a of {tube} resumed"]
+    assert "has no job, and no pause" in cli("pause", tube, "--group", "z", code=2).err
     client.drop_rules(tube)

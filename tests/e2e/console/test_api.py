@@ -163,6 +163,11 @@ def test_rules_and_pauses_are_set(client: Client[bytes], changing: Console) -> N
     assert act(changing, verb="pause", tube="ruled", seconds=60)["run"]["state"] == "done"
     assert client.stats_tube("ruled").pause == 60
     assert act(changing, verb="resume", tube="ruled")["run"]["state"] == "done"
+    client.put(b"x", tube="ruled", group="a")
+    assert act(changing, verb="pause", tube="ruled", group="a", seconds=60)["run"]["target"] == "group a of ruled"
+    assert (client.stats_groups("ruled")[0].closed, client.stats_tube("ruled").pause) == (["pause"], 0)
+    assert act(changing, verb="resume", tube="ruled", group="a")["run"]["state"] == "done"
+    assert client.stats_groups("ruled")[0].closed == []
     assert act(changing, verb="drop-rules", pattern="ruled*")["run"]["state"] == "done"
 
 

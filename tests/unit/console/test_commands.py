@@ -63,6 +63,7 @@ LINES: list[tuple[str, Target, Given, str]] = [
     ),
     ("pause", A, Given(seconds=600), f"beanpole pause {URL} --for 600 a"),
     ("resume", A, Given(), f"beanpole resume {URL} a"),
+    ("pause", A, Given(group="a b", seconds=60), f"beanpole pause {URL} --for 60 '--group=a b' a"),
     (
         "set-rules",
         Pattern("a*"),

@@ -62,12 +62,13 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Tube:
-    """A tube."""
+    """A tube, or one of its groups."""
 
     name: str
+    group: str = ""
 
     def __str__(self) -> str:
-        return self.name
+        return f"group {self.group} of {self.name}" if self.group else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +195,8 @@ def target_of(verb: Operation, fields: Fields) -> Target:
     if verb.about == "pattern":
         return Pattern(pattern_of(only_value(fields, "pattern")))
     if verb.about == "tube":
-        return Tube(tube_of(only_value(fields, "tube"), "tube"))
+        group = "" if verb.name == "put" else only_value(fields, "group")
+        return Tube(tube_of(only_value(fields, "tube"), "tube"), group)
     if verb.about == "schedule":
         return Named(tube_of(only_value(fields, "schedule"), "schedule"))  # they are named alike
     scope = only_value(fields, "scope")
@@ -294,7 +296,8 @@ def choice(text: str, choices: Sequence[str], name: str) -> str:
 def given_nothing(fields: Fields) -> bool:
     """Whether nothing that a verb takes is filled in, so that it has to be asked for."""
     verb = VERBS[only_value(fields, "verb")]
-    return not any(fields.get("state" if each.kind == "states" else each.name) for each in verb.options)
+    asked = [each for each in verb.options if each.label]
+    return not any(fields.get("state" if each.kind == "states" else each.name) for each in asked)
 
 
 def confirmation(fields: Fields) -> tuple[int | None, int | None]:

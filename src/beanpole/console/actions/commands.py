@@ -110,8 +110,10 @@ def of_tube(action: Action, url: Sequence[str], tube: str) -> str:
     match action.verb:
         case "put":
             return f"{printed(given['body'])} | {words('beanpole', 'put', *url, '--tube', tube, *options_of(action))}"
-        case "pause":
-            return words("beanpole", "pause", *url, "--for", given["seconds"], tube)
+        case "pause" | "resume":
+            seconds = ["--for", given["seconds"]] if action.verb == "pause" else []
+            group = [f"--group={given['group']}"] if "group" in given else []
+            return words("beanpole", action.verb, *url, *seconds, *group, tube)
         case "clear":
             states = [f"--state={state}" for state in given.get("states", ())]
             return words("beanpole", "clear", *url, "--yes", *states, tube)

@@ -128,8 +128,7 @@ async def undo_of(client: AsyncClient[bytes], action: Action) -> Action | None:
                 if is_paused == (action.verb == "resume-schedule"):
                     return Action("pause-schedule" if is_paused else "resume-schedule", action.server, action.target)
             case Action("pause" | "resume", target=Tube(name=name)):
-                left_s = (await client.stats_tube(name)).pause_time_left
-                return paused(action, left_s)
+                return paused(action, await pause_left_s(client, name, action.given.get("group")))
             case Action("kick" | "bury", target=Ids(ids=(id,))):
                 before = await client.stats_job(id)
                 if before.state == "delayed":
@@ -148,11 +147,18 @@ async def undo_of(client: AsyncClient[bytes], action: Action) -> Action | None:
     return None
 
 
-def paused(action: Action, left_s: int) -> Action | None:
+async def pause_left_s(client: AsyncClient[bytes], tube: str, group: str | None) -> float:
+    if group is None:
+        return (await client.stats_tube(tube)).pause_time_left
+    return sum(each.pause_time_left for each in await client.stats_groups(tube, group))
+
+
+def paused(action: Action, left_s: float) -> Action | None:
     """A pause as it was; None: it was and is none."""
+    group = Given(group=action.given.get("group"))
     if left_s:
-        return Action("pause", action.server, action.target, Given(seconds=left_s))
-    return Action("resume", action.server, action.target) if action.verb == "pause" else None
+        return Action("pause", action.server, action.target, Given(**group, seconds=max(1, int(left_s))))
+    return Action("resume", action.server, action.target, group) if action.verb == "pause" else None
 
 
 class Runs:
@@ -289,9 +295,10 @@ async def go(console: Console, server: Server, verb: Operation, run: Run) -> Non
 async def at_once(client: "AsyncClient[bytes]", verb: Operation, run: Run) -> None:
     """Does what is about a tube, a pattern or a schedule. Raises ConnectionLostError."""
     assert verb.once is not None, "it is done at once"
-    assert isinstance(run.action.target, Tube | Pattern | Named), "the verb takes nothing else"
+    target = run.action.target
+    assert isinstance(target, Tube | Pattern | Named), "the verb takes nothing else"
     try:
-        made = await verb.once(client, str(run.action.target), run.action.given)
+        made = await verb.once(client, target.name if isinstance(target, Tube) else str(target), run.action.given)
     except NotFoundError as error:
         run.add(verb.name, [Outcome(0, error, "")])
     except BeanpoleError as error:

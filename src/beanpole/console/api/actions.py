@@ -186,7 +186,7 @@ TEXTS = ("tube", "state", "text", "error", "pattern", "schedule")  # those of th
 
 def action_of(body: ActionAsked) -> Action:
     sent = {name: value for name, value in asdict(body).items() if value is not None}
-    fields = {name: [str(sent[name])] for name in TEXTS if name in sent}
+    fields = {name: [str(sent[name])] for name in (*TEXTS, "group") if name in sent}
     target = action.target_of(VERBS[body.verb], fields | {"id": [str(each) for each in sent.get("ids", ())]})
     for name in frozenset().union(*TARGETS.values()) - TARGETS[type(target)]:
         if name in sent:
