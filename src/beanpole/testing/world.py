@@ -38,6 +38,7 @@ class World:
         self.engine.tubes_max = tubes_max
         self.now_ns = START_NS
         self.connections: dict[str, Connection] = {}
+        self.unread: dict[Connection, bytes] = {}  # replies on those that were closed before anybody took them
         self.resumed: list[str] = []  # whose buffered commands went on since the list was last cleared, in order
 
     def connect(self, name: str) -> None:
@@ -51,7 +52,7 @@ class World:
     def output(self, name: str) -> bytes:
         """All replies on a connection since the last call."""
         connection = self.connections[name]
-        replies = connection.take_output()
+        replies = self.unread.pop(connection, b"") + connection.take_output()
         while connection.choked:  # It stopped because of replies that nobody took.
             connection.resume(self.now_ns)
             self.settle(name)
@@ -135,5 +136,6 @@ class World:
 
     def _close_finished(self, connection: Connection) -> None:
         """Closes a connection that has quit or has no more input, before anybody else goes on."""
-        if connection.finished:
+        if connection.finished and not connection.closed:
+            self.unread[connection] = connection.take_output()
             connection.close(self.now_ns)
