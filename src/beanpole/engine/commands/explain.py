@@ -12,7 +12,7 @@ from cython.cimports.beanpole.engine.commands.long_command import LongCommand, b
 from cython.cimports.beanpole.engine.policies.expiry import dies_of_age, expiry_of
 from cython.cimports.beanpole.engine.policies.uniqueness import may_return, rival
 from cython.cimports.beanpole.engine.state.breaker import Breaker
-from cython.cimports.beanpole.engine.state.groups import group_of, ready_count
+from cython.cimports.beanpole.engine.state.groups import group_of, is_next, ready_count
 from cython.cimports.beanpole.engine.state.heap import COUNTED_MAX
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of
 from cython.cimports.beanpole.engine.state.queue import Queue
@@ -136,9 +136,17 @@ def about_job(queue: Queue, now_ns: int64_t, job: Job) -> list[tuple[str, object
     """Return what is said first of a job; the place is that among the jobs of its tube in its state."""
     pairs = [("id", job.id), ("tube", job.tube.name.decode()), ("state", STATE_NAMES[job.state])]
     if job.state != State.RESERVED:
-        before: cython.Py_ssize_t = queue.heap_of(job).count_before(job)
+        before = count_before(queue, job)
         pairs.append(("place", before + 1 if before < COUNTED_MAX else f"more than {COUNTED_MAX}"))
     return pairs
+
+
+def count_before(queue: Queue, job: Job) -> int:
+    """Return how many jobs of its tube, or of its group, come before one in its state, COUNTED_MAX or so at most."""
+    count: cython.Py_ssize_t = queue.heap_of(job).count_before(job)
+    if job.state == State.READY and job.tube.groups is not None and not is_next(job):
+        count += job.tube.groups.next is group_of(job)  # whose first job stands in the tube
+    return count
 
 
 def reasons_of(queue: Queue, now_ns: int64_t, job: Job) -> list[str]:
@@ -157,7 +165,7 @@ def reasons_of(queue: Queue, now_ns: int64_t, job: Job) -> list[str]:
     if job.tube.groups is not None:
         reasons += group_reasons(now_ns, job)
     if job.state == State.READY:
-        before: cython.Py_ssize_t = queue.heap_of(job).count_before(job)
+        before = count_before(queue, job)
         if before:
             reasons.append(reason("order", before=before))
     reasons += nobody_reasons(queue, job.tube)
