@@ -29,6 +29,11 @@ def listed(text: str) -> str:
     return f"OK {len(text)}\r\n{text}"
 
 
+def seconds(duration: int) -> str:
+    """A duration with up to three decimals."""
+    return f"{duration // SECOND}.{duration % SECOND // 1_000_000:03}".rstrip("0").rstrip(".")
+
+
 class Bookkeeping:
     """Jobs by id, sessions in the order in which they began to wait, tubes in the order of list-tubes."""
 
@@ -103,12 +108,13 @@ class Bookkeeping:
 
     def best(self, tubes: list[str]) -> Thing | None:
         """The job that comes out next when these tubes are watched."""
-        ready = [
-            job for job in self.jobs.values() if job.state == "ready" and job.tube in tubes and not self.is_over(job)
-        ]
-        return min(
-            (job for job in ready if not self.is_closed(job.tube)), key=lambda job: (job.pri, job.id), default=None
-        )
+        ready = [job for tube in set(tubes) if not self.is_closed(tube) for job in self.ready_in(tube)]
+        return min(ready, key=lambda job: (job.pri, job.id), default=None)
+
+    def ready_in(self, tube: str) -> list[Thing]:
+        """The jobs of a tube that may be reserved."""
+        ready = [job for job in self.jobs.values() if job.state == "ready" and job.tube == tube]
+        return [job for job in ready if not self.is_over(job)]
 
     def is_closed(self, tube: str) -> bool:
         """Whether a tube gives no job to `reserve`."""

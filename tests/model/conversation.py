@@ -26,7 +26,7 @@ from tests.model.compare import compare_stats
 from tests.model.extensions import PUT_OPTIONS, said
 from tests.model.many import RESTING
 from tests.model.model import NEEDS, Model
-from tests.model.rules import BREAKING, TEXTS
+from tests.model.rules import BREAKING, GROUPING, TEXTS
 from tests.model.schedules import BODIES, DELAYS, ONCE, PUTS, SPREADS, STEPS_NS, TEN_YEARS, TIMES
 
 NAMES = "abcd"
@@ -233,6 +233,8 @@ def phrase_of(shape: str, id: int, pri: int, tube: str) -> list[tuple[Any, ...]]
 PLAIN, CHANGING, WITH_KEYS, WITH_TIMES = (st.sampled_from(list(group)) for group in phrases(0, 0, "t"))
 shapes = st.one_of(PLAIN, PLAIN, CHANGING, WITH_KEYS, WITH_TIMES)
 breaking = st.sampled_from(BREAKING)
+grouping = st.sampled_from(GROUPING)
+grouped = st.lists(st.tuples(st.sampled_from(["", "a", "a", "b"]), st.sampled_from([5, 5, 4])), min_size=3, max_size=6)
 WAYS: dict[str, tuple[Any, ...]] = {
     "release": (5, 0),
     "fail-job": ("why", {}),
@@ -348,6 +350,19 @@ class Conversation(RuleBasedStateMachine):
         self.say(other, [("watch", tube), ("reserve-with-timeout", 2)])
         self.wait_for_deadline(jump)
 
+    @rule(data=st.data(), tube=tubes, text=grouping, put=grouped, ways=st.lists(ways, max_size=3))
+    def share(self, data: st.DataObject, tube: str, text: str, put: list[tuple[str, int]], ways: list[str]) -> None:
+        """A tube with groups, and two workers, of which one ends with some of its jobs while the other one waits."""
+        producer, worker, other = (self.choose(data) for _ in range(3))
+        self.say(producer, [("set-rules", f"{tube}*", text)])
+        for group, pri in put:
+            named = ("put-job", "x", {"tube": tube, "pri": pri} | ({"group": group} if group else {}))
+            self.say(producer, [("use", f"{tube};{group}"), ("put", pri, 0, 2, "y")] if pri == 4 else [named])
+        self.say(worker, [("watch", tube), ("reserve-many", 3, 0)])
+        self.say(other, [("watch", tube), ("reserve-with-timeout", 2)])
+        self.say(worker, [(way, len(put) - place, *WAYS[way]) for place, way in enumerate(ways, 1)])
+        self.say(worker, [("reserve-many", 3, 0)])
+
     @rule(data=st.data(), command=commands)
     def send_in_part(self, data: st.DataObject, command: tuple[Any, ...]) -> None:
         name = self.choose(data)
@@ -413,7 +428,8 @@ class Conversation(RuleBasedStateMachine):
         """All lose their connections, and for a while nobody can come back."""
         self.set_taking(takes=False)
         for name in sorted(self.sessions):
-            self.cut(name)
+            if self.sessions[name] in self.model.sessions:  # else it went on as another one was cut, and has quit
+                self.cut(name)
         self.jump_to(self.world.now_ns + duration)
         self.set_taking(takes=True)
 
@@ -505,6 +521,7 @@ class Conversation(RuleBasedStateMachine):
         seen: list[tuple[Any, ...]] = [("list-tubes",), *(("stats-tube", tube) for tube in TUBES)]
         seen += [(verb, max(self.model.last_id - id, 0)) for id in range(6) for verb in ("stats-job", "explain")]
         seen += [("explain-tube", tube) for tube in TUBES]
+        seen += [("stats-groups", tube, {}) for tube in self.model.served]
         seen += [("list-schedules", {"bodies": 99}), ("list-schedules", {"order": "next"})]
         return [*seen, ("stats-tubes", {}), ("stats-histograms", {}), ("list-sessions", {})]
 

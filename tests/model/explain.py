@@ -4,9 +4,9 @@
 
 from typing import Any
 
-from tests.model.bookkeeping import NEVER, Thing, listed
-from tests.model.many import seconds, wanted
-from tests.model.rules import Rules
+from tests.model.bookkeeping import NEVER, Thing, listed, seconds
+from tests.model.groups import Groups
+from tests.model.many import wanted
 
 NAMED_MAX = 10
 
@@ -43,11 +43,11 @@ def some(things: list[Thing]) -> dict[str, object]:
     return {"count": len(things), "ids": [thing.id for thing in things[:NAMED_MAX]]}
 
 
-class Explaining(Rules):
+class Explaining(Groups):
     """Why nothing happens."""
 
     def explain(self, session: Thing, job: Thing) -> str:
-        line = self.first(Thing(used=job.tube), job.state)
+        line = self.line_of(job)
         said = {"id": job.id, "tube": job.tube, "state": job.state}
         if job.state == "reserved":
             return answer(said, self.why_held(job) + self.past(job))
@@ -58,6 +58,7 @@ class Explaining(Rules):
         delayed = [reason("delayed", left=seconds(job.until - self.now), **after)]
         ahead = [reason("order", before=before)]
         reasons = delayed * (job.state == "delayed") + self.why_closed(job.tube)
+        reasons += [reason("group", **facts)] if (facts := self.facts_of_group(job)) else []
         reasons += ahead * (job.state == "ready" and before > 0) + self.why_nobody(job.tube)
         reasons += (
             [reason("expires", left=seconds(job.over - self.now), dead=job.expire_dead)] if job.over < NEVER else []

@@ -29,6 +29,7 @@ PUT_OPTIONS: dict[str, list[Any]] = {
     "until": ["delete", "reserve"],
     "at": [0, 1001, 1003.5],
     "within": [0, 1, 2.5],
+    "group": ["a", "b"],
 }
 """What a put-job can have and a change-job can't; conversations give it to those with a key."""
 
@@ -40,7 +41,7 @@ class Extensions(ManyJobs):
         session.producer = True
         if self.draining:
             return "DRAINING"
-        tube = options.get("tube", session.used)
+        tube, group = self.split(options.get("tube", session.used), options.get("group"))
         if not (is_one_too_many := self.is_one_too_many(tube)):
             self.open_tube(tube)
         pri, ttr = options.get("pri", 65536), options.get("ttr", 60)
@@ -54,12 +55,15 @@ class Extensions(ManyJobs):
             self.tally("puts-merged", tube, merges)
             return f"{'INSERTED' if merges else 'EXISTS'} {holder.id}"
         replaced = holder if holder and holder.state != "reserved" else None
-        if self.is_full(tube, 0 if replaced else 1, len(body) - (len(replaced.body) if replaced else 0)):
+        size = len(body) - (len(replaced.body) if replaced else 0)
+        if self.is_full(tube, 0 if replaced else 1, size) or (not replaced and self.is_group_full(tube, group)):
             return self.refuse(tube)
         if is_one_too_many:
             return "OUT_OF_MEMORY"
         self.tally("puts-merged" if merges else "jobs-replaced", tube, bool(replaced))
         if holder and holder.state != "reserved":
+            self.end_in_group(holder)
+            holder.group = group
             holder.pri, holder.ttr, holder.body, holder.until_what = pri, max(ttr, 1), body, until
             holder.died, holder.text = None, ""
             holder.own_expire = options.get("expire")
@@ -69,7 +73,7 @@ class Extensions(ManyJobs):
             return f"{'INSERTED' if merges else 'REPLACED'} {holder.id}"
         if holder:
             holder.superseded = True
-        job = self.new_job(tube, pri, delay, ttr, body)
+        job = self.new_job(tube, pri, delay, ttr, body, group=group)
         job.key, job.until_what, job.own_expire = key, until, options.get("expire")
         job.body_key = merges
         self.arrive(job)

@@ -1,7 +1,7 @@
 """What becomes of jobs that fail, by the rules of their tubes, in the reference model."""
 
 from tests.model.bookkeeping import NEVER, SECOND, Thing
-from tests.model.rules import Rules
+from tests.model.groups import Groups
 
 
 def backoff(rule: str, attempt: int, id: int) -> int:
@@ -16,7 +16,7 @@ def backoff(rule: str, attempt: int, id: int) -> int:
     return delay - delay // 5 // 1024 * (mixed >> 54)
 
 
-class Failures(Rules):
+class Failures(Groups):
     """Attempts, backoff and death."""
 
     def count_time(self, job: Thing, due: int) -> None:
@@ -24,7 +24,7 @@ class Failures(Rules):
         job.over = due + int(job.expire * SECOND) if job.expire else NEVER
 
     def counts_attempts(self, job: Thing) -> bool:
-        return bool({"attempts", "backoff"} & set(self.rules_of(job.tube)))
+        return bool({"attempts", "backoff", "group-order"} & set(self.rules_of(job.tube)))
 
     def arrive(self, job: Thing) -> None:
         """A job is new in its tube: it has had no attempt."""

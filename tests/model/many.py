@@ -5,7 +5,7 @@
 from typing import Any
 from urllib.parse import quote
 
-from tests.model.bookkeeping import SECOND, Thing, listed
+from tests.model.bookkeeping import SECOND, Thing, listed, seconds
 from tests.model.failures import Failures
 
 RESTING = ("ready", "delayed", "buried")
@@ -26,11 +26,6 @@ TALLIED = (
     "jobs-timed-out",
     "jobs-lost",
 )
-
-
-def seconds(duration: int) -> str:
-    """A duration with up to three decimals."""
-    return f"{duration // SECOND}.{duration % SECOND // 1_000_000:03}".rstrip("0").rstrip(".")
 
 
 def wanted(job: Thing) -> tuple[str, str] | None:
@@ -84,13 +79,17 @@ class ManyJobs(Failures):
             job.home, job.since, job.was_due = job.tube, self.now, False
             if state == "buried":
                 self.move(job, "ready")
+            else:
+                self.line_up(job, state)
             self.tally_move(tube, target)
             self.serve()
         return f"MOVED {done}"
 
     def list_jobs(self, session: Thing, tube: str, state: str, limit: int, options: dict[str, Any]) -> str:
         if "order" in options:
-            jobs, more = self.first(Thing(used=tube), state)[:limit], False
+            is_grouped = state == "ready" and tube in self.served
+            line = self.heads(tube) if is_grouped else self.first(Thing(used=tube), state)
+            jobs, more = line[:limit], False
         else:
             behind = [job for job in self.jobs_in(tube, state) if job.id > options.get("after", 0)]
             jobs, more = behind[:limit], len(behind) >= limit
@@ -110,6 +109,7 @@ class ManyJobs(Failures):
         line += "" if job.attempt is None else f" attempt={job.attempt}"
         line += f" attempts={rules['attempts']}" if "attempts" in (rules := self.rules_of(job.tube)) else ""
         line += "" if job.key is None else f" key={job.key}"
+        line += f" group={job.group}" if job.group else ""
         line += str(self.put_by(job))
         if job.died:
             line += (

@@ -46,7 +46,8 @@ class Model(Scheduling, Explaining, Listing, Keeping):
             first = self.timer(
                 min(due, key=lambda job: min(self.over_at(job), job.over if self.is_over(job) else NEVER))
             )
-            for job in [job for job in due if self.timer(job) == first]:
+            together = [job for job in due if self.timer(job) == first]
+            for job in sorted(together, key=lambda job: (self.over_at(job), job.id)):
                 self.end_time(job)
             self.forget_lost()
             self.forget_tubes()  # by what was due first: a tube that is needed again later is a new one
@@ -134,6 +135,7 @@ class Model(Scheduling, Explaining, Listing, Keeping):
         if job.state == "reserved":
             self.free_probe(job)
         job.freed |= state == "reserved" and job.until_what == "reserve"
+        self.line_up(job, state)
         self.note(job, state)
         job.state, job.until, job.holder = state, until, holder
         job.home, job.since, job.was_due = job.tube, self.now, False
@@ -148,13 +150,13 @@ class Model(Scheduling, Explaining, Listing, Keeping):
         session.producer = True
         if self.draining:
             return "DRAINING"
-        if "unique" in self.rules_of(session.used):
+        if "unique" in self.rules_of(session.used) or self.split(session.used, None)[1]:
             return self.put_job(session, body, {"pri": pri, "delay": delay, "ttr": ttr})
-        if self.is_full(session.used, 1, len(body)):
+        if self.is_full(session.used, 1, len(body)) or self.is_group_full(session.used, ""):
             return self.refuse(session.used)
         return f"INSERTED {self.new_job(session.used, pri, delay, ttr, body).id}"
 
-    def new_job(self, tube: str, pri: int, delay: float, ttr: int, body: str) -> Thing:
+    def new_job(self, tube: str, pri: int, delay: float, ttr: int, body: str, *, group: str = "") -> Thing:
         self.last_id += 1
         self.counts["total-jobs"] += 1
         self.tube_counts[tube]["total-jobs"] += 1
@@ -176,6 +178,8 @@ class Model(Scheduling, Explaining, Listing, Keeping):
             "body_key": False,
             "over": NEVER,
             "state": "new",
+            "group": group,
+            "place": None,
             "was_due": False,
         }
         job = Thing(

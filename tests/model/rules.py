@@ -15,10 +15,14 @@ TEXTS = [
     *("jobs-max: 3\nrate: 2/s burst 2\nconcurrency: 2\n", "attempts: 2\ndead: u\nconcurrency: 1\n"),
     *("attempts: 2\nbreaker: 50% of 2 in 3s probe 2s\n", "backoff: 1\nbreaker: 100% of 1 in 1s probe 1s\n"),
     "attempts: 3\ndead: u\nexpire: 2\nrate: 3/s burst 2\nbreaker: 34% of 3 in 60s\n",
+    *("group-concurrency: 1\n", "groups: fair split\ngroup-jobs-max: 1\n", "group-order: strict hold-buried\n"),
+    *("groups: fair\ngroup-concurrency: 2\ngroup-weight: a=3 b=2\n", "attempts: 2\ndead: u\ngroup-order: strict\n"),
+    "unique: body\nconcurrency: 2\ngroups: split\ngroup-order: strict\n",
 ]
 """Rules that conversations set: each rule there is, so tight that it is noticed, and some together."""
 
 BREAKING = [text for text in TEXTS if "breaker" in text]
+GROUPING = ["", *(text for text in TEXTS if "group" in text)]
 
 UNITS = {"s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND}
 
@@ -193,6 +197,7 @@ class Rules(Times):
                 self.begin_breaker(tube)
             if self.rate_of(tube) != rate:
                 self.begin_bucket(tube, self.now)
+            self.follow_rules(tube)
 
     def set_rules(self, session: Thing, pattern: str, text: str) -> str:
         if self.rule_texts.get(pattern) != text:

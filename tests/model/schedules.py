@@ -10,9 +10,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from tests.model.bookkeeping import NEVER, SECOND, Thing
+from tests.model.bookkeeping import NEVER, SECOND, Thing, seconds
 from tests.model.extensions import Extensions
-from tests.model.many import seconds
 
 TEN_YEARS = 315_532_800 * SECOND
 """From 1970 on: when conversations begin, or where a wrong clock is set."""

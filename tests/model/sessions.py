@@ -4,9 +4,8 @@
 
 from typing import Any
 
-from tests.model.bookkeeping import Bookkeeping, Thing, listed
+from tests.model.bookkeeping import Bookkeeping, Thing, listed, seconds
 from tests.model.explain import quoted
-from tests.model.many import seconds
 
 
 class Listing(Bookkeeping):
