@@ -140,6 +140,8 @@ class Explaining(Groups):
         waiting = [other for other in watching if other.waiting]
         said = {"tube": tube} | {state: len(jobs) for state, jobs in there.items()}
         reasons = self.why_closed(tube) + self.why_full(tube) + [reason("empty")] * (not there["ready"])
+        if there["ready"] and tube in self.served and not self.heads(tube):
+            reasons.append(reason("groups", ready=len(there["ready"])))
         if there["delayed"]:
             first, count = self.first(Thing(used=tube), "delayed")[0], len(there["delayed"])
             left = seconds(first.until - self.now)
