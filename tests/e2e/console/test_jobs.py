@@ -279,7 +279,7 @@ def test_client_that_leaves_an_export_is_no_fault(seen: Console) -> None:
 
 def test_death_of_a_job_is_on_its_page(client: Client[bytes], looking: Console) -> None:
     client.set_rules("dying", "attempts: 1\ndead: graves")
-    id = client.put(b"{}", tube="dying")
+    id = client.put(b"{}", tube="dying", meta={"tenant": "<acme>", "hop": "1"})
     client.fail_job(client.reserve_job(id), "ValueError: <b>no</b> such address \u202e\n    in send()")
     answer = looking.get(f"/jobs/{id}")
     for part in ("ValueError: &lt;b&gt;no&lt;/b&gt; such address [U+202E]", "/tubes/dying", "/tubes/graves", "dead"):
@@ -288,6 +288,7 @@ def test_death_of_a_job_is_on_its_page(client: Client[bytes], looking: Console) 
     assert "no session watches the tube" not in answer.text
     facts = dict(re.findall(r"<dt>([^<]*)</dt><dd>(.*?)</dd>", re.sub(r"</?(?:span|time|a)\b[^>]*>", "", answer.text)))
     assert (facts["Attempts"], facts["After"], facts["Queue position"]) == ("1", "1 attempt", "1")
+    assert facts["Headers"] == "tenant: &lt;acme&gt;<br>hop: 1"
     moment = r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d [0-9.]+m?s ago"
     assert all(re.fullmatch(moment, facts[each]) for each in ("Put", "Died")), facts
     assert "dying" in looking.get("/jobs?tube=graves").text
