@@ -79,10 +79,21 @@ class Talk:
 class Crowd:
     """Connections that put, reserve and delete, so many commands in flight each, in a tube of its own each."""
 
-    def __init__(self, port: int, name: bytes, in_flight: int) -> None:
-        self.talks = [Talk(port, b"%b-%d" % (name, number)) for number in range(CONNECTIONS)]
+    def __init__(
+        self,
+        port: int,
+        name: bytes,
+        in_flight: int,
+        one: Callable[[int], bytes] | None = None,
+        *,
+        together: bool = False,
+    ) -> None:
+        """All of them are in one tube if they are `together`; `one` says how they put, if not by `put`."""
+        tubes = [name if together else b"%b-%d" % (name, number) for number in range(CONNECTIONS)]
+        self.talks = [Talk(port, tube) for tube in tubes]
         self.in_flight = in_flight
         self.number = 0
+        self.one = one or put
 
     def keep(self) -> None:
         """Lets each session keep its jobs when it loses its connection."""
@@ -98,7 +109,7 @@ class Crowd:
         """Puts, reserves and deletes once; returns how many commands it were."""
         count = self.in_flight
         self.number += count
-        puts = b"".join(put(self.number + each) for each in range(count))
+        puts = b"".join(self.one(self.number + each) for each in range(count))
         self.all([puts] * CONNECTIONS, count)
         replies = self.all([b"reserve\r\n" * count] * CONNECTIONS, 2 * count)
         ids = [RESERVED.findall(reply) for reply in replies]
@@ -193,8 +204,7 @@ def puts(jobs: int, names: list[str], in_flights: tuple[int, ...]) -> None:
             memory = []
             for putter in putters:
                 before = resident(server)
-                while putter.number < jobs:
-                    putter.run(PUTS)
+                putter.fill(jobs)
                 memory.append((resident(server) - before) / jobs)
             for in_flight in in_flights:
                 title = f"{name}, beside {jobs} jobs, {CONNECTIONS}x{in_flight}"
@@ -210,6 +220,11 @@ class Putters:
         self.talks = [Talk(server.port, tube) for _ in range(CONNECTIONS)]
         self.one = one
         self.number = 0
+
+    def fill(self, jobs: int) -> None:
+        """Puts so many jobs."""
+        while self.number < jobs:
+            self.run(PUTS)
 
     def run(self, in_flight: int) -> int:
         """Puts some jobs; returns how many."""
