@@ -82,6 +82,7 @@ class Rules:
     breaker_count: int = 0
     breaker_window_ns: int = 0
     breaker_probe_ns: int = BREAKER_PROBE_NS_DEFAULT
+    breaker_by_group: bool = False
     groups_fair: bool = False
     groups_split: bool = False
     group_concurrency: int = 0
@@ -331,8 +332,9 @@ def ends(word: bytes) -> int:
 
 
 def read_breaker(words: list[bytes]) -> dict[str, Any]:
-    """Read `breaker: P% of N in Ws [probe Ps]`."""
-    first, *rest = words
+    """Read `breaker: P% of N in Ws [probe Ps] [by group]`."""
+    by_group = len(words) > 2 and words[-2:] == [b"by", b"group"]
+    first, *rest = words[:-2] if by_group else words
     if not re.fullmatch(rb"\d{1,3}%", first) or not 1 <= int(first[:-1]) <= 100:
         raise ValueError("a share from 1% to 100% is wanted first")
     found = options(rest, **{"of": ends, "in": whole_seconds, "probe": whole_seconds})
@@ -343,6 +345,7 @@ def read_breaker(words: list[bytes]) -> dict[str, Any]:
         "breaker_count": found["of"],
         "breaker_window_ns": found["in"],
         "breaker_probe_ns": found.get("probe", BREAKER_PROBE_NS_DEFAULT),
+        "breaker_by_group": by_group,
     }
 
 
@@ -352,7 +355,8 @@ def write_breaker(rules: Rules) -> bytes:
         return b""
     window_s, probe_ns = rules.breaker_window_ns // SECOND_NS, rules.breaker_probe_ns
     probe = b"" if probe_ns == BREAKER_PROBE_NS_DEFAULT else b" probe %ds" % (probe_ns // SECOND_NS)
-    return b"%d%% of %d in %ds%b" % (rules.breaker_percent, rules.breaker_count, window_s, probe)
+    by_group = b" by group" if rules.breaker_by_group else b""
+    return b"%d%% of %d in %ds%b%b" % (rules.breaker_percent, rules.breaker_count, window_s, probe, by_group)
 
 
 def count(
@@ -456,7 +460,7 @@ RULES = {
     "breaker": Row(
         read_breaker,
         write_breaker,
-        "P% of N in Ws [probe Ps]",
+        "P% of N in Ws [probe Ps] [by group]",
         "while so many of the last attempts fail, one job is tried at a time, every P seconds",
     ),
     "groups": Row(

@@ -212,3 +212,35 @@ def test_it_says_so_in_the_log_of_the_server() -> None:
         "tube t is closed by its breaker: 2 of 3 attempts failed within 10 s; one job is tried every 7 s",
         "tube t is open again after 7 s: job 2 was done",
     ]
+
+
+def test_by_group_it_closes_that_group_alone() -> None:
+    tube = Tube("100% of 2 in 60s probe 1s by group")
+    for group, count in (("a", 4), ("b", 2)):
+        tube.say("w", f"put-job 0 tube=t ttr=60 group={group}\r\n\r\n" * count)
+
+    def is_closed(group: str) -> bool:
+        return "closed: [breaker]\n" in tube.say("w", f"stats-groups t group={group}\r\n")
+
+    assert [tube.take() for _ in range(4)] == [1, 5, 2, 6]
+    tube.say("w", "release 1 0 0\r\nrelease 2 0 0\r\nrelease 5 0 0\r\n")
+    assert (is_closed("a"), is_closed("b")) == (True, False)
+    tube.wait(0.01)
+    assert [tube.take(), tube.take()] == [5, 0]
+    assert "breaker" in tube.say("w", "explain 3\r\n")
+    tube.say("h", "reserve\r\n")
+    tube.wait(1)
+    assert tube.take() == 0, "there are two probes"
+    tube.say("h", "release 1 0 0\r\nrelease 2 0 0\r\nrelease 3 0 0\r\nrelease 4 0 0\r\n")
+    tube.wait(0.01)
+    assert tube.take() == 0, "the probe has failed"
+    tube.wait(1)
+    probe = tube.take()
+    tube.say("w", f"snooze-job {probe} 9\r\n")
+    probe = tube.take()
+    assert probe, "it has said nothing"
+    tube.say("w", f"delete {probe}\r\n")
+    assert tube.take()
+    assert not is_closed("a")
+    tube.say("w", tube.set_rules("backoff: 1\nbreaker: 100% of 2 in 60s\n"))
+    assert not tube.is_closed()

@@ -88,6 +88,7 @@ def test_rule(line: str, rules: Rules, written: str | None) -> None:
         *("breaker: 50% of 0 in 9s", "breaker: 50% of 1000001 in 9s", "breaker: 50% of 2 in 0s"),
         *("breaker: 50% of 2 in 86401s", "breaker: 50% of 2 in 1.5s", "breaker: 50% of 2 in 9m"),
         *("breaker: 50% of 2 in 9s probe 0s", "breaker: 50% of 2 in 9s in 9s"),
+        *("breaker: by group", "breaker: 50% of 2 in 9s by", "breaker: 50% by group of 2 in 9s"),
     ],
 )
 def test_wrong_line(line: str) -> None:
@@ -142,6 +143,7 @@ rules = st.builds(
     breaker_count=st.integers(1, 1_000_000),
     breaker_window_ns=st.integers(1, 86_400).map(lambda s: s * SECOND_NS),
     breaker_probe_ns=st.integers(1, 86_400).map(lambda s: s * SECOND_NS),
+    breaker_by_group=st.booleans(),
 )
 
 

@@ -185,11 +185,15 @@ def closed_reasons(now_ns: int64_t, tube: Tube) -> list[str]:
     if tube.closed & Closed.CONCURRENCY:
         reasons.append(reason("concurrency", held=tube.reserved_count, limit=rules.concurrency))
     if is_broken(tube):
-        breaker: Breaker = tube.breaker
-        ends, failures = breaker.ends + breaker.earlier_ends, breaker.failures + breaker.earlier_failures
-        left = {"left": seconds(breaker.probe_at_ns - now_ns)} if breaker.probe_id == 0 else {"probe": breaker.probe_id}
-        reasons.append(reason("breaker", failed=failures, of=ends, ago=seconds(now_ns - breaker.closed_at_ns), **left))
+        reasons.append(breaker_reason(now_ns, tube.breaker))
     return reasons
+
+
+def breaker_reason(now_ns: int64_t, breaker: Breaker) -> str:
+    """Return how a breaker came to be closed, and for how long it is."""
+    ends, failures = breaker.ends + breaker.earlier_ends, breaker.failures + breaker.earlier_failures
+    left = {"left": seconds(breaker.probe_at_ns - now_ns)} if breaker.probe_id == 0 else {"probe": breaker.probe_id}
+    return reason("breaker", failed=failures, of=ends, ago=seconds(now_ns - breaker.closed_at_ns), **left)
 
 
 def group_reasons(now_ns: int64_t, job: Job) -> list[str]:
@@ -206,7 +210,10 @@ def group_reasons(now_ns: int64_t, job: Job) -> list[str]:
         facts["left"] = seconds(token_ns(rules.group_rate, group.full_at_ns) - now_ns)
     if group.closed & Closed.ORDER:
         facts["begun"] = group.begun
-    return [reason("group", **facts)] if group.name or group.closed else []
+    reasons = [reason("group", **facts)] if group.name or group.closed else []
+    if group.breaker is not None and group.breaker.probe_at_ns:
+        reasons.append(breaker_reason(now_ns, group.breaker))
+    return reasons
 
 
 def nobody_reasons(queue: Queue, tube: Tube) -> list[str]:

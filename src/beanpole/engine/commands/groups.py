@@ -36,6 +36,7 @@ CLOSED_BY = {
     Closed.RATE: "group-rate",
     Closed.CONCURRENCY: "group-concurrency",
     Closed.ORDER: "group-order",
+    Closed.BREAKER: "breaker",
 }
 """What a group is closed by, by the bit that says so."""
 

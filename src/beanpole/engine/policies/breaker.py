@@ -7,13 +7,18 @@ opens it (``Tube.open_when_due``), the next job that is handed out is the probe,
 otherwise is as if there had been none (:func:`free_probe`). While the tube is closed nothing else counts, neither here
 nor as an attempt (:func:`is_excused`): the job was handed out before anybody knew.
 
+Where the rule says `by group` each group has a breaker, which closes that group alone, and that of the tube counts
+nothing. A group is forgotten with its last job, and its breaker with it.
+
 Nothing of it is in the log: a tube that is made, or gets the rule, is open.
 """
 
 import cython
 from cython.cimports.beanpole.engine.state.breaker import Breaker, count_end
+from cython.cimports.beanpole.engine.state.groups import breaker_of, group_of
+from cython.cimports.beanpole.engine.state.job import Job
 from cython.cimports.beanpole.engine.state.queue import Queue
-from cython.cimports.beanpole.engine.state.tube import Closed, RuleSet, Tube
+from cython.cimports.beanpole.engine.state.tube import Closed, Group, RuleSet, Tube
 from cython.cimports.libc.stdint import int64_t, uint8_t, uint64_t
 
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
@@ -22,11 +27,11 @@ SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 def note_failure(queue, now_ns, job):
     """Note that the attempt at a held job fails, before the job leaves the hands of its holder."""
     tube: Tube = job.tube
-    breaker: Breaker = tube.breaker
+    breaker: Breaker = breaker_of(job)
     if breaker is None:
         return 0
     if breaker.probe_at_ns:
-        return wait_for_probe(queue, now_ns, tube) if breaker.probe_id == job.id else 0
+        return wait_for_probe(queue, now_ns, job, breaker) if breaker.probe_id == job.id else 0
     rules: RuleSet = tube.rules
     count_end(breaker, now_ns, rules.breaker_window_ns >> 1, True)
     ends: uint64_t = cython.cast(uint64_t, breaker.ends) + breaker.earlier_ends
@@ -34,7 +39,9 @@ def note_failure(queue, now_ns, job):
     if ends < rules.breaker_count or failures * 100 < ends * rules.breaker_percent:
         return 0
     breaker.closed_at_ns = now_ns
-    wait_for_probe(queue, now_ns, tube)
+    wait_for_probe(queue, now_ns, job, breaker)
+    if breaker is not tube.breaker:
+        return 0
     every, window = rules.breaker_probe_ns // SECOND_NS, rules.breaker_window_ns // SECOND_NS
     said = f"{failures} of {ends} attempts failed within {window} s; one job is tried every {every} s"
     return note(queue, f"tube {tube.name.decode()} is closed by its breaker: {said}")
@@ -43,24 +50,40 @@ def note_failure(queue, now_ns, job):
 def note_success(queue, job):
     """Note that a job of a tube with a breaker is deleted by its holder, before it leaves."""
     tube: Tube = job.tube
-    breaker: Breaker = tube.breaker
+    breaker: Breaker = breaker_of(job)
+    if breaker is None:
+        return 0
     if breaker.probe_at_ns == 0:
         count_end(breaker, queue.now_ns, tube.rules.breaker_window_ns >> 1, False)
     elif breaker.probe_id == job.id:
         closed_ns: int64_t = queue.now_ns - breaker.closed_at_ns
         breaker.open()
+        if breaker is not tube.breaker:
+            return mark_group(job, False)
         let_go(queue, tube)
         note(queue, f"tube {tube.name.decode()} is open again after {closed_ns // SECOND_NS} s: job {job.id} was done")
     return 0
 
 
 @cython.cfunc
-def wait_for_probe(queue: Queue, now_ns: int64_t, tube: Tube) -> cython.int:
-    """Close a tube until the time for the next probe."""
-    tube.breaker.probe_id = 0
-    tube.breaker.probe_at_ns = now_ns + tube.rules.breaker_probe_ns
-    tube.closed |= Closed.BREAKER
-    return queue.arm(tube, tube.breaker.probe_at_ns)
+def wait_for_probe(queue: Queue, now_ns: int64_t, job: Job, breaker: Breaker) -> cython.int:
+    """Close the tube of a job, or its group, until the time for the next probe."""
+    breaker.probe_id = 0
+    breaker.probe_at_ns = now_ns + job.tube.rules.breaker_probe_ns
+    if breaker is not job.tube.breaker:
+        return mark_group(job, True)
+    job.tube.closed |= Closed.BREAKER
+    return queue.arm(job.tube, breaker.probe_at_ns)
+
+
+@cython.cfunc
+def mark_group(job: Job, is_closed: cython.bint) -> cython.int:
+    """Note whether its breaker has closed a job's group, which is placed when the job leaves its state, next."""
+    group: Group = group_of(job)
+    group.closed &= ~cython.cast(uint8_t, Closed.BREAKER)
+    if is_closed:
+        group.closed |= Closed.BREAKER
+    return 0
 
 
 @cython.cfunc
@@ -79,10 +102,13 @@ def note(queue: Queue, text: str) -> cython.int:
 
 def begin_probe(job):
     """Let a job that is about to be handed out be the probe, if its tube with a breaker is closed but for one."""
-    breaker: Breaker = job.tube.breaker
-    if breaker.probe_at_ns:
+    breaker: Breaker = breaker_of(job)
+    if breaker is not None and breaker.probe_at_ns:
         breaker.probe_id = job.id
-        job.tube.closed |= Closed.BREAKER
+        if breaker is job.tube.breaker:
+            job.tube.closed |= Closed.BREAKER
+        else:
+            mark_group(job, True)
     return 0
 
 

@@ -14,7 +14,6 @@ cdef int close_or_open(Queue queue, Tube tube) except -1
 cdef list and_opened(Queue queue, list tubes)
 cdef int close_if_taken(Tube tube) noexcept
 cdef int open_if_free(Queue queue, Tube tube) except -1
-cdef bint has_same_breaker(RuleSet rules, RuleSet before) noexcept
 cdef Py_ssize_t attach(Queue queue, Tube tube) except -1
 cdef Py_ssize_t follow(Queue queue, Tube tube, Py_ssize_t most) except -1
 cdef int replace_rules(Queue queue, bytes pattern, RuleSet rules) except -1

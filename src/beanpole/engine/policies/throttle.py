@@ -17,6 +17,7 @@ from cython.cimports.beanpole.engine.state.groups import (
     follow_rules,
     group_named,
     has_group_rules,
+    has_same_breaker,
     keep_group_bucket,
     open_groups,
     ready_count,
@@ -149,18 +150,6 @@ def close_or_open(queue, tube):
     opened: cython.bint = tube.closed != 0 and closed == 0
     tube.closed = closed
     return queue.note_opened(tube) if opened else 0
-
-
-def has_same_breaker(rules, before):
-    """Whether rules that follow others have the same `breaker`, or neither has one."""
-    if rules is None or before is None:
-        return (rules is None or rules.breaker_percent == 0) and (before is None or before.breaker_percent == 0)
-    return (
-        rules.breaker_percent == before.breaker_percent
-        and rules.breaker_count == before.breaker_count
-        and rules.breaker_window_ns == before.breaker_window_ns
-        and rules.breaker_probe_ns == before.breaker_probe_ns
-    )
 
 
 # --- the rules of a tube ----------------------------------------------------------------------------------------------

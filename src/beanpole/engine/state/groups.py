@@ -14,6 +14,7 @@ Whoever changes something takes the next job back first (:func:`recall`), and le
 """
 
 import cython
+from cython.cimports.beanpole.engine.state.breaker import Breaker
 from cython.cimports.beanpole.engine.state.heap import Heap, sooner
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State
 from cython.cimports.beanpole.engine.state.tags import Tag, find_tag
@@ -25,7 +26,6 @@ from cython.cimports.beanpole.engine.state.tube import (
     Tube,
     filled_ns,
     has_token,
-    is_same_rate,
     taken_ns,
     token_ns,
 )
@@ -118,15 +118,6 @@ def close_groups(tube):
     return 0
 
 
-def has_group_rules(rules):
-    """Whether rules say something of the groups of a tube."""
-    if rules is None:
-        return False
-    if rules.groups_fair or rules.group_concurrency != 0 or rules.group_rate.interval_ns != 0:
-        return True
-    return rules.group_jobs_max != 0 or rules.group_weights is not None or rules.group_strict
-
-
 def add_group(tube, name, now_ns, started_at_ns):
     """Make a group."""
     groups: Groups = tube.groups
@@ -137,6 +128,7 @@ def add_group(tube, name, now_ns, started_at_ns):
     group.is_new = True
     group.rules = tube.rules
     limit(group)
+    begin_breaker(group, None)
     begin_group_bucket(tube, group, now_ns, started_at_ns)
     return group
 
@@ -205,8 +197,12 @@ def leave_group(tube, job, now_ns, started_at_ns):
     if job.state == State.READY:
         groups.ready_count -= 1
         group.ready.remove(job)
-    elif job.state == State.RESERVED and group.closed & Closed.CONCURRENCY:
-        limit(group)
+    elif job.state == State.RESERVED:
+        if group.closed & Closed.CONCURRENCY:
+            limit(group)
+        if group.breaker is not None and group.breaker.probe_id == job.id:  # it ends without having said how it went
+            group.breaker.probe_id = 0
+            group.closed &= ~cython.cast(uint8_t, Closed.BREAKER)
     return place(tube, group)
 
 
@@ -302,6 +298,9 @@ def place(tube, group):
     if group.closed & Closed.RATE:
         group.is_timed = True
         return groups.timed.push(group, token_ns(group.rules.group_rate, group.full_at_ns), group.served)
+    if group.closed & Closed.BREAKER and group.breaker.probe_id == 0:
+        group.is_timed = True
+        return groups.timed.push(group, group.breaker.probe_at_ns, group.served)
     if group.closed or group.ready.count == 0:
         return 0
     group.is_timed = False
@@ -352,6 +351,22 @@ def begin_group_bucket(tube: Tube, group: Group, now_ns: int64_t, started_at_ns:
     return 0
 
 
+def begin_breaker(group, before):
+    """Give a group a breaker if its rules say so; it goes on if the rule is as before."""
+    if not has_same_breaker(group.rules, before):
+        group.closed &= ~cython.cast(uint8_t, Closed.BREAKER)
+        group.breaker = Breaker() if group.rules is not None and group.rules.breaker_by_group else None
+    return 0
+
+
+def breaker_of(job):
+    """Return what counts how the attempts at a job end: its group's breaker, or its tube's; None: nothing does."""
+    tube: Tube = job.tube
+    if tube.breaker is None or not tube.rules.breaker_by_group:
+        return tube.breaker
+    return group_of(job).breaker
+
+
 @cython.cfunc
 def bucket_name(tube: Tube, group: Group) -> bytes:
     """Return the name by which the bucket of a group is kept; that of no tube has a space."""
@@ -399,6 +414,8 @@ def open_timed(tube, now_ns, started_at_ns, most):
         count += 1
         if group.rules is not tube.rules:
             go_by_rules(tube, group, now_ns, started_at_ns)
+        elif not group.closed & Closed.RATE:
+            group.closed &= ~cython.cast(uint8_t, Closed.BREAKER)  # the next job is the probe
         elif has_token(group.rules.group_rate, cython.address(group.full_at_ns), now_ns, started_at_ns):
             group.closed &= ~cython.cast(uint8_t, Closed.RATE)
         place(tube, group)
@@ -434,17 +451,13 @@ def follow_rules(tube, most, now_ns, started_at_ns):
     return count
 
 
-def have_same_rate(rules, before):
-    """Whether rules that follow others have the same `group-rate`."""
-    return rules is not None and before is not None and is_same_rate(rules.group_rate, before.group_rate)
-
-
 @cython.cfunc
 def go_by_rules(tube: Tube, group: Group, now_ns: int64_t, started_at_ns: int64_t) -> cython.int:
     """Let a group go by the rules of its tube; its bucket goes on where its rate is as before."""
     before: RuleSet = group.rules
     group.rules = tube.rules
     limit(group)
+    begin_breaker(group, before)
     if not have_same_rate(before, tube.rules):
         begin_group_bucket(tube, group, now_ns, started_at_ns)
     order(group)

@@ -39,6 +39,7 @@ cdef class RuleSet:
     cdef public uint32_t breaker_count     # attempts that there must have been
     cdef public int64_t breaker_window_ns  # within which they have ended
     cdef public int64_t breaker_probe_ns   # from one probe to the next
+    cdef public bint breaker_by_group      # each group has a breaker, and that of the tube counts nothing
     cdef public bint groups_fair       # the priority of jobs does not count between groups
     cdef public bint groups_split      # a put into a tube `a;b` is one into `a`, of group `b`
     cdef public uint32_t group_concurrency   # held jobs of a group beyond which reserve takes none of it
@@ -92,6 +93,7 @@ cdef class Group(Item):
     cdef Heap ready                      # its ready jobs by (pri, id), but for the one that is next in the tube
     cdef Py_ssize_t[4] counts            # its jobs by State
     cdef GroupPause pause                # `GroupPause | None`
+    cdef Breaker breaker                 # `Breaker | None`: what the rule `breaker` has counted; None: not by group
     cdef uint64_t begun                  # the job that was handed out and has not ended, where the order is strict; 0: none
     cdef uint64_t served                 # how often a job of the tube was taken before one of this group was, last
     cdef int64_t full_at_ns              # when its bucket is full if nobody takes a token, engine clock
