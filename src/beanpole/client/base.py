@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Generic, Self, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypedDict, TypeVar, cast
 
 from beanpole.client import batch, limits
 from beanpole.client.address import Address, Addresses, OneAddress, reason_of
@@ -184,17 +184,20 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
     # --- More than one command ---
 
     @command
-    def reserve_many(self, count: int, timeout: float | None = None) -> "Call[list[Job[B]]]":
+    def reserve_many(
+        self, count: int, timeout: float | None = None, *, group: Literal["same"] | None = None
+    ) -> "Call[list[Job[B]]]":
         """Waits like :meth:`reserve`, and takes up to `count` jobs that are ready then, in one round trip.
 
         The command is ``reserve-many``, which gives at most 1 000 jobs with 256 KiB of bodies, each with its `info`. On
         a server that does not know it, they are one ``reserve`` or ``reserve-with-timeout``, of `timeout` seconds, and
-        others that do not wait; then the seconds are whole.
+        others that do not wait; then the seconds are whole. With `group` ``same`` all are of the group of the first,
+        on a server that knows it.
 
         Raises TimedOutError or DeadlineSoonError if there is none, BatchError if the body of one can't be decoded, and
         UnsupportedError for a fraction of a second that the server can't wait.
         """
-        return batch.reserve_many_call(self._session, count, timeout)
+        return batch.reserve_many_call(self._session, count, timeout, group)
 
     @batch_command
     def put_many(

@@ -173,19 +173,22 @@ def outcomes(verb: str, ids: list[int], reply: Reply, word: int) -> list[Beanpol
     return found[::-1]
 
 
-def reserve_many_call(session: Session[B], count: int, timeout: float | None) -> "Call[list[Job[B]]]":
-    """Reserves up to `count` jobs: waits for the first, and takes what else is ready."""
+def reserve_many_call(
+    session: Session[B], count: int, timeout: float | None, group: str | None = None
+) -> "Call[list[Job[B]]]":
+    """Reserves up to `count` jobs: waits for the first, and takes what else is ready, perhaps of its group alone."""
     if count not in range(1, BATCH_COMMANDS + 1):
         raise ArgumentError(f"count must be from 1 to {BATCH_COMMANDS}, not {count!r}")
     wait = extensions.seconds(RESERVE_TIMEOUT_S_MAX if timeout is None else timeout, "timeout", RESERVE_TIMEOUT_S_MAX)
-    data, needs = extensions.line(b"reserve-many", b"%d" % min(count, FRAMES_MAX), wait)
+    same = extensions.optional(group, extensions.choice, ("same",), "group")
+    data, needs = extensions.line(b"reserve-many", b"%d" % min(count, FRAMES_MAX), wait, group=same)
     return Call(
         data,
         Word.JOBS,
         lambda reply: taken(session, reply.frames, data),
         wait_s=timeout,
         needs=needs,
-        instead=partial(reserve_each, session, count, timeout, data),
+        instead=partial(reserve_each, session, count, timeout, data) if group is None else None,
     )
 
 

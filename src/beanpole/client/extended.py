@@ -245,47 +245,56 @@ class Extended(Generic[B]):
         return Call(sent, Word.RELEASED, failed, needs=needs, also=(Word.BURIED,))
 
     @command
-    def clear_tube(self, tube: str, *states: str) -> "Call[int]":
+    def clear_tube(self, tube: str, *states: str, group: str | None = None) -> "Call[int]":
         """Deletes the jobs of a tube that are in some states, or all that nobody holds; returns how many.
 
-        The states are ``ready``, ``delayed`` and ``buried``. Jobs that are put while this runs stay (``clear-tube``).
-        A server that does not know the command is asked for job after job.
+        The states are ``ready``, ``delayed`` and ``buried``; with `group` it is about the jobs of that. Jobs that are
+        put while this runs stay (``clear-tube``). A server that does not know the command is asked for job after job,
+        unless there is a group.
         """
         words = [choice(each, RESTING, "state") for each in dict.fromkeys(states)]
-        data, needs = line(b"clear-tube", wire.tube_name(tube), *words)
-        instead = partial(fallback.clear, self._session, tube, states or RESTING)
+        data, needs = line(b"clear-tube", wire.tube_name(tube), *words, group=optional(group, key_bytes))
+        instead = partial(fallback.clear, self._session, tube, states or RESTING) if group is None else None
         return Call(data, Word.CLEARED, number, needs=needs, instead=instead, wait_s=WORK_S)
 
     @command
-    def move_jobs(self, tube: str, state: str, to: str | None = None, bound: int = PRI_MAX) -> "Call[int]":
+    def move_jobs(
+        self, tube: str, state: str, to: str | None = None, bound: int = PRI_MAX, *, group: str | None = None
+    ) -> "Call[int]":
         """Moves up to `bound` jobs of a tube in a state into the tube `to`; returns how many (``move-jobs``).
 
-        Without `to`, each goes back to the tube in which it died. A job keeps its id, priority and age; a buried one
-        becomes ready. A key that is taken there stays behind, and a full tube ends it.
+        Without `to`, each goes back to the tube in which it died; with `group` only jobs of that are moved. A job keeps
+        its id, priority and age; a buried one becomes ready. A key that is taken there stays behind, and a full tube
+        ends it.
 
         On a server that does not know the command, a copy of each job is put, with a new id, and the job is deleted
-        then: if that is interrupted, one job may be in both tubes. Then `to` must be given.
+        then: if that is interrupted, one job may be in both tubes. Then `to` must be given, and no `group`.
         """
-        return self._moving(tube, state, to, bound)
+        return self._moving(tube, state, to, bound, group)
 
-    def _moving(self, tube: str, state: str, to: str | None, bound: int) -> "Call[int]":
+    def _moving(self, tube: str, state: str, to: str | None, bound: int, group: str | None) -> "Call[int]":
         data, needs = line(
             b"move-jobs",
             wire.tube_name(tube),
             choice(state, RESTING, "state"),
             whole(bound, PRI_MAX, "bound"),
             to=optional(to, wire.tube_name),
+            group=optional(group, key_bytes),
         )
-        instead = None if to is None else partial(fallback.move, self._session, tube, state, to, bound)
+        instead = (
+            None if to is None or group is not None else partial(fallback.move, self._session, tube, state, to, bound)
+        )
         return Call(data, Word.MOVED, number, needs=needs, instead=instead, wait_s=WORK_S)
 
     @command
-    def redrive(self, tube: str, state: str = "ready", bound: int = PRI_MAX) -> "Call[int]":
+    def redrive(
+        self, tube: str, state: str = "ready", bound: int = PRI_MAX, *, group: str | None = None
+    ) -> "Call[int]":
         """Moves up to `bound` jobs that have died back to the tubes in which they did; returns how many.
 
         `tube` is where the dead are: jobs of it that have not died stay. It is :meth:`move_jobs` without a target.
         """
-        return self._moving(tube, state, None, bound)
+        return self._moving(tube, state, None, bound, group)
 
     @command
     def list_jobs(
@@ -298,16 +307,18 @@ class Extended(Generic[B]):
         bodies: int | None = None,
         order: Literal["next"] | None = None,
         fields: Collection[JobField] = (),
+        group: str | None = None,
     ) -> "Call[Page]":
         """Lists up to `limit` jobs of a tube in a state by their ids, those behind the id `after` (``list-jobs``).
 
         `bodies` is how many bytes of each body the list has; with `order` ``next`` the jobs come in the order in which
         they are handed out, and there is no next page. Each job that is there throughout is in one page. `fields` is
         what else the list says: the ``session`` that holds a job and its ``peer``, how long it has ``left``, and the
-        ``reason`` of its last failure, with which come how it died (`why`) and after how many attempts.
+        ``reason`` of its last failure, with which come how it died (`why`) and after how many attempts. With `group` it
+        is about the jobs of that, in `order` about its ready ones.
 
         A server that does not know the command is asked for id after id, about 10 000 in one call: a page may then
-        have fewer jobs, or none, and still a next one. Bodies, `order` and `fields` need the command.
+        have fewer jobs, or none, and still a next one. Bodies, `order`, `fields` and `group` need the command.
         """
         data, needs = line(
             b"list-jobs",
@@ -318,9 +329,10 @@ class Extended(Generic[B]):
             bodies=optional(bodies, whole, PRI_MAX, "bodies"),
             order=optional(order, choice, ("next",), "order"),
             fields=b",".join([choice(each, FIELDS, "field") for each in fields]) or None,
+            group=optional(group, key_bytes),
         )
         instead = None
-        if bodies is None and order is None and not fields:
+        if bodies is None and order is None and group is None and not fields:
             instead = partial(fallback.listed, self._session, tube, state, limit, after, Page)
         return Call(data, Word.JOBS, page, needs=needs, instead=instead)
 
@@ -340,12 +352,24 @@ class Extended(Generic[B]):
         return reads(made, Histograms.parse)
 
     @command
-    def stats_groups(self, tube: str, group: str | None = None, limit: int | None = None) -> "Call[list[GroupStats]]":
-        """What the groups of a tube have, those first of which most is ready; or what one has (``stats-groups``).
+    def stats_groups(
+        self,
+        tube: str,
+        group: str | None = None,
+        limit: int | None = None,
+        order: Literal["held", "ready"] | None = None,
+    ) -> "Call[list[GroupStats]]":
+        """What the groups of a tube have, those first of which most is ready, or `held`; or one (``stats-groups``).
 
         Raises NotFoundError if there is no such tube.
         """
-        made = line(b"stats-groups", wire.tube_name(tube), group=optional(group, key_bytes), limit=page_size(limit))
+        made = line(
+            b"stats-groups",
+            wire.tube_name(tube),
+            group=optional(group, key_bytes),
+            limit=page_size(limit),
+            order=optional(order, choice, ("held", "ready"), "order"),
+        )
         return reads(made, GroupStats.parse_many)
 
     @command

@@ -237,5 +237,5 @@ def waiting(session: Session[Any], call: "Call[T]", timeout_s: int | None) -> "C
     """The same reserve with another timeout."""
     verb, *words = call.data.split()
     if verb == b"reserve-many":
-        return batch.reserve_many_call(session, int(words[0]), timeout_s)  # type: ignore[return-value]
+        return batch.reserve_many_call(session, int(words[0]), timeout_s, "same" if words[2:] else None)  # type: ignore[return-value]
     return Call(wire.reserve(timeout_s), call.expected, call.take, wait_s=timeout_s)

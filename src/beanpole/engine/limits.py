@@ -30,6 +30,8 @@ WALK_IDS_PER_TURN = 10_000
 JOBS_PER_PIECE = 1_000
 """Jobs that a command about many changes before others have their turn: a fraction of a millisecond."""
 
+COST_WITH_GROUPS = 3  # as how many of these one counts of a tube with groups: the next job of all is looked for again
+
 BODIES_BYTES_MAX = 262_144
 """Bytes of bodies in a reply with several jobs, and of a page of list-sessions; one job is always given."""
 

@@ -45,6 +45,8 @@ cpdef enum Kind:
     KEEP                                 # whole seconds, up to KEEP_S_MAX
     TOKEN                                # 32 hex digits
     ENDS                                 # all: which ends of a connection
+    SAME                                 # same: jobs of one group
+    GROUP_ORDER                          # held or ready: by what groups are listed
     KIND_COUNT
 
 cpdef enum Field:
@@ -90,6 +92,7 @@ cdef struct Arguments:
     bint replace                         # TAKEN: replace
     bint until_reserve                   # UNTIL: reserve
     bint on                              # SWITCH: on
+    bint by_held                         # GROUP_ORDER: held
 
 cdef uint64_t bit(Kind kind) noexcept
 cdef dict named(Arguments *args)

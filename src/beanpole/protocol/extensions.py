@@ -57,6 +57,8 @@ KIND_NAMES = {
     Kind.KEEP: b"seconds",
     Kind.TOKEN: b"token",
     Kind.ENDS: b"ends",
+    Kind.SAME: b"group",
+    Kind.GROUP_ORDER: b"order",
 }
 """What clients call each kind of argument."""
 
@@ -83,20 +85,24 @@ EXTENSIONS = (
     (b"snooze-job", (Kind.ID, Kind.SECONDS), (Kind.PRI,)),
     (b"change-job", (Kind.ID,), (Kind.TUBE, Kind.PRI, Kind.DELAY, Kind.TTR, Kind.EXPIRE)),
     (b"change-body", (Kind.ID, Kind.BYTES), ()),
-    (b"reserve-many", (Kind.COUNT, Kind.TIMEOUT), ()),
+    (b"reserve-many", (Kind.COUNT, Kind.TIMEOUT), (Kind.SAME,)),
     (b"delete-many", (Kind.IDS,), ()),
     (b"touch-many", (Kind.IDS,), ()),
     (b"cancel-reserve", (), ()),
     (b"cancel-job", (Kind.ID,), ()),
     (b"cancel-key", (Kind.TUBE, Kind.KEY), ()),
-    (b"clear-tube", (Kind.TUBE, Kind.RESTING_STATES), ()),
-    (b"list-jobs", (Kind.TUBE, Kind.STATE, Kind.LIMIT), (Kind.AFTER, Kind.BODIES, Kind.ORDER, Kind.FIELDS)),
-    (b"move-jobs", (Kind.TUBE, Kind.RESTING_STATE, Kind.BOUND), (Kind.TO,)),
+    (b"clear-tube", (Kind.TUBE, Kind.RESTING_STATES), (Kind.GROUP,)),
+    (
+        b"list-jobs",
+        (Kind.TUBE, Kind.STATE, Kind.LIMIT),
+        (Kind.AFTER, Kind.BODIES, Kind.ORDER, Kind.FIELDS, Kind.GROUP),
+    ),
+    (b"move-jobs", (Kind.TUBE, Kind.RESTING_STATE, Kind.BOUND), (Kind.TO, Kind.GROUP)),
     (b"stats-tubes", (), (Kind.AFTER_TUBE, Kind.LIMIT)),
     (b"stats-histograms", (), (Kind.AFTER_TUBE, Kind.LIMIT)),
     (b"stats-failures", (), (Kind.TUBE, Kind.LIMIT)),
     (b"pause-group", (Kind.TUBE, Kind.GROUP, Kind.SECONDS), ()),
-    (b"stats-groups", (Kind.TUBE,), (Kind.GROUP, Kind.LIMIT)),
+    (b"stats-groups", (Kind.TUBE,), (Kind.GROUP, Kind.LIMIT, Kind.GROUP_ORDER)),
     (b"list-sessions", (), (Kind.AFTER, Kind.LIMIT)),
     (b"name-session", (Kind.NAME,), ()),
     (b"keep-session", (Kind.KEEP, Kind.TOKEN), (Kind.ENDS,)),
@@ -190,6 +196,8 @@ def named(args):
         Kind.AT: args.at_ns,
         Kind.KEEP: args.count,
         Kind.ENDS: "all",
+        Kind.SAME: "same",
+        Kind.GROUP_ORDER: "held" if args.by_held else "ready",
     }
     if given & bit(Kind.IDS):
         values[Kind.IDS] = args.ids_at[: args.ids_bytes]

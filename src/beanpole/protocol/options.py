@@ -108,12 +108,14 @@ def read_extension(row, at, end, args, served):
     i: cython.int
     stop: cython.p_const_char
     for i in range(row.word_count):
-        if row.words[i] == Kind.RESTING_STATES and at == end:
+        stop = first_option(at, end) if row.words[i] == Kind.RESTING_STATES else end
+        if row.words[i] == Kind.RESTING_STATES and at == stop:
             break
         if at == end or at[0] != 32:
             return False
         at += 1
-        stop = end if takes_rest(row.words[i]) else word_end(at, end)
+        if not takes_rest(row.words[i]):
+            stop = word_end(at, end)
         if at == stop or not read_value(row.words[i], at, stop, args):
             return False
         at = stop
@@ -127,10 +129,22 @@ def read_extension(row, at, end, args, served):
 
 
 @cython.cfunc
+@cython.exceptval(check=False)
+def first_option(at: cython.p_const_char, end: cython.p_const_char) -> cython.p_const_char:
+    """Return the space before the first option behind some words, which begin at one as well; none: the end."""
+    sign = cython.cast(cython.p_const_char, memchr(at, 61, end - at))
+    if sign is cython.NULL:
+        return end
+    while sign > at and sign[0] != 32:
+        sign -= 1
+    return sign
+
+
+@cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
 def takes_rest(kind: Kind) -> cython.bint:
-    """Whether a word is the rest of the line."""
+    """Whether a word is the rest of the line, up to its options."""
     return kind == Kind.IDS or kind == Kind.RESTING_STATES or kind == Kind.NAME
 
 
@@ -266,6 +280,11 @@ def read_text(
         return is_word(b"all", at, end)
     if kind == Kind.DEAD:
         return is_word(b"now", at, end)
+    if kind == Kind.SAME:
+        return is_word(b"same", at, end)
+    if kind == Kind.GROUP_ORDER:
+        args.by_held = is_word(b"held", at, end)
+        return args.by_held or is_word(b"ready", at, end)
     if kind == Kind.SWITCH:
         args.on = is_word(b"on", at, end)
         return args.on or is_word(b"off", at, end)

@@ -187,3 +187,30 @@ def test_counts_of_blocks_follow_jobs_of_blocks_that_share_a_slot(steps: list[tu
 
 def test_states_are_numbered_as_the_walk_takes_them() -> None:
     assert [State.READY, State.RESERVED, State.DELAYED, State.BURIED] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("down", [False, True])
+@pytest.mark.parametrize("copied", [COPIED, BY_ID])
+def test_a_walk_over_a_group_finds_its_jobs_alone(copied: int, *, down: bool) -> None:
+    queue = Queue()
+    put = b"put-job 1 tube=t%s\r\nx\r\n"
+    for options in (b"", b" group=g", b" group=h", b" group=g delay=9", b" group=h delay=9", b" group=g", b" group=g"):
+        queue.say(put % options)
+    queue.say(b"reserve-job 6\r\n", b"bury 6 0\r\n", b"reserve-job 7\r\n")
+    tube = next(each for each in queue.engine.tube_list if each.name == b"t")
+
+    def walk(states: int, group: bytes = b"g") -> Walk:
+        return Walk(queue.engine.jobs, tube, states, 0, 7, down, copied, group)
+
+    def found(begun: Walk) -> list[int]:
+        begun.steps_left = 1_000_000
+        return sorted(job.id for job in iter(begun.next_job, None))
+
+    begun = walk(WAITING)
+    assert [found(walk(states)) for states in (READY, RESERVED, DELAYED, BURIED)] == [[2], [7], [4], [6]]
+    assert found(walk(WAITING, b"none")) == []
+    queue.say(b"delete 4\r\n", put % b" group=g", b"delete 3\r\n", b"delete 5\r\n")
+    assert found(begun) == [2, 6]
+    queue.say(b"clear-tube t group=g\r\n", b"delete 7\r\n")
+    assert found(walk(WAITING | RESERVED)) == []
+    check(queue.engine)

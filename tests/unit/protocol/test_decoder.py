@@ -228,6 +228,8 @@ GOOD: dict[Kind, tuple[bytes, ...]] = {
     Kind.KEEP: (b"0", b"600"),
     Kind.TOKEN: (b"0123456789abcdef" * 2,),
     Kind.ENDS: (b"all",),
+    Kind.SAME: (b"same",),
+    Kind.GROUP_ORDER: (b"held", b"ready"),
 }
 """Values that each kind of argument can have; those that are missing are numbers."""
 
@@ -247,6 +249,8 @@ BAD: dict[Kind, tuple[bytes, ...]] = {
     Kind.KEEP: (b"601", b"1.5", b"-1"),
     Kind.TOKEN: (b"a" * 31, b"a" * 33, b"A" * 32, b"g" * 32),
     Kind.TAKEN: (b"kee", b"keepx"),
+    Kind.SAME: (b"sam", b"samex"),
+    Kind.GROUP_ORDER: (b"next", b"hel"),
     Kind.KEY: (b"k" * 201, b"\x1f", b"\x7f", b"a\tb"),
     Kind.NAME: (
         *(

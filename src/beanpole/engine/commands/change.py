@@ -5,7 +5,7 @@ job out of the log's accounts first and then records it whole, as if it had just
 """
 
 import cython
-from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
+from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin, group_given
 from cython.cimports.beanpole.engine.commands.serve import offer
 from cython.cimports.beanpole.engine.policies.attempts import arrive, died_in, forget_death, is_unsettled
 from cython.cimports.beanpole.engine.policies.expiry import count_expiry, give_expiry
@@ -33,6 +33,7 @@ from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 from beanpole.engine import limits
 
 JOBS_PER_PIECE = cython.declare(cython.Py_ssize_t, limits.JOBS_PER_PIECE)
+COST_WITH_GROUPS = cython.declare(cython.Py_ssize_t, limits.COST_WITH_GROUPS)
 OF_THE_BURIED = cython.declare(uint64_t, bit(Kind.TUBE) | bit(Kind.PRI) | bit(Kind.TTR))
 OF_THE_RESERVED = cython.declare(uint64_t, bit(Kind.TTR) | bit(Kind.EXPIRE))
 """What change-job can change of a job in these states."""
@@ -208,7 +209,7 @@ class Move(LongCommand):
                 self.job = None
                 self.left -= 1
                 self.moved += 1
-                room -= 1 + queue.failures.cost()
+                room -= (1 if self.walk.tube.groups is None else COST_WITH_GROUPS) + queue.failures.cost()
         session.moved_count += JOBS_PER_PIECE - room + self.walk.piece_cost()
         if fits == Room.WAIT:
             return Outcome.AGAIN
@@ -273,5 +274,5 @@ def move_jobs(queue, now_ns, session, command):
     if source is None:
         session.read_index = queue.records.index
         return session.out.number(Word.MOVED, 0)
-    work.walk = Walk(queue.jobs, source, command.args.states, 0, queue.next_job_id - 1)
+    work.walk = Walk(queue.jobs, source, command.args.states, 0, queue.next_job_id - 1, group=group_given(command))
     return begin(queue, now_ns, session, work)

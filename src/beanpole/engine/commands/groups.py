@@ -25,8 +25,8 @@ from beanpole.engine.commands.stats import STATE_NAMES
 GROUPS_SHOWN = cython.declare(cython.Py_ssize_t, 1_000)  # where no limit is asked for
 GROUPS_PER_TURN = cython.declare(cython.Py_ssize_t, 50)  # groups that are written at a time
 MOVES_PER_GROUP = cython.declare(cython.Py_ssize_t, 20)  # jobs that are moved in the time in which one is written
-LOOKED_PER_TURN = cython.declare(cython.Py_ssize_t, 5_000)  # groups that are looked at: a fraction of a millisecond
-LOOKED_PER_MOVE = cython.declare(cython.Py_ssize_t, 4)  # groups that are looked at in the time in which a job is moved
+LOOKED_PER_TURN = cython.declare(cython.Py_ssize_t, 1_000)  # groups that are looked at: a fraction of a millisecond
+LOOKED_PER_MOVE = cython.declare(cython.Py_ssize_t, 1)  # groups that are looked at in the time in which a job is moved
 
 GROUPS_PAUSED_MAX = cython.declare(cython.Py_ssize_t, limits.GROUPS_PAUSED_MAX)
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
@@ -49,7 +49,11 @@ class GroupPage(LongCommand):
     tube = cython.declare(bytes)  # its name
     left = cython.declare(list)  # the names of the groups that are not looked at yet
     limit = cython.declare(cython.Py_ssize_t)  # groups that are shown
-    found = cython.declare(list)  # of those that were looked at the ones of which most is ready: (ready, held, name)
+    by_held = cython.declare(cython.bint)  # those of which most is held come first, not those of which most is ready
+    found = cython.declare(
+        list
+    )  # of those that were looked at the ones that come first: (ready, held, name) or (held, ready, name)
+    least = cython.declare(cython.Py_ssize_t)  # the first number of the last of them, once there are enough
     at = cython.declare(cython.Py_ssize_t)  # of the sorted ones those that are written
     texts = cython.declare(list)  # what is written
 
@@ -82,13 +86,17 @@ class GroupPage(LongCommand):
     @cython.cfunc
     def note(self, group: Group) -> cython.int:
         """Note a group that has a job or is paused, if not enough of those that are known have more."""
-        states: list = [group.counts[i] for i in range(4)]
-        if any(states) or group.pause is not None:
-            entry = (states[State.READY], states[State.RESERVED], group.name)
-            if len(self.found) < self.limit:
-                heapq.heappush(self.found, entry)
-            else:
-                heapq.heappushpop(self.found, entry)
+        if count_of(group) == 0 and group.pause is None:
+            return 0
+        first: cython.Py_ssize_t = group.counts[cython.cast(cython.int, State.READY)]
+        second: cython.Py_ssize_t = group.counts[cython.cast(cython.int, State.RESERVED)]
+        if self.by_held:
+            first, second = second, first
+        if len(self.found) < self.limit:
+            heapq.heappush(self.found, (first, second, group.name))
+        elif first >= self.least:
+            heapq.heappushpop(self.found, (first, second, group.name))
+            self.least = self.found[0][0]
         return 0
 
 
@@ -117,6 +125,7 @@ def stats_groups(queue, now_ns, session, command):
     if tube is None:
         return queue.not_found(session)
     page.limit = command.args.count if command.args.given & bit(Kind.LIMIT) else GROUPS_SHOWN
+    page.by_held = command.args.by_held
     page.found = []
     page.texts = []
     if command.args.given & bit(Kind.GROUP):

@@ -5,7 +5,7 @@ touch-many and clear-tube; cancel-job and cancel-key, for which it does not matt
 """
 
 import cython
-from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
+from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin, group_given
 from cython.cimports.beanpole.engine.commands.serve import offer
 from cython.cimports.beanpole.engine.policies.attempts import (
     End,
@@ -263,6 +263,7 @@ def kick_job(queue, now_ns, session, command):
 
 
 JOBS_PER_PIECE = cython.declare(cython.Py_ssize_t, limits.JOBS_PER_PIECE)
+COST_WITH_GROUPS = cython.declare(cython.Py_ssize_t, limits.COST_WITH_GROUPS)
 RESTING = cython.declare(cython.int, 1 << State.READY | 1 << State.DELAYED | 1 << State.BURIED)
 """The states of jobs that nobody holds."""
 
@@ -400,7 +401,7 @@ class Clear(LongCommand):
                 break
             queue.discard(job)
             cleared += 1
-            room -= 1 + queue.failures.cost()
+            room -= (1 if self.tube.groups is None else COST_WITH_GROUPS) + queue.failures.cost()
         session.moved_count += JOBS_PER_PIECE - room + self.walk.piece_cost()
         self.cleared_count += cleared
         queue.tally(self.tube, Count.CLEARED, cleared)
@@ -419,5 +420,5 @@ def clear_tube(queue, now_ns, session, command):
     if work.tube is None:
         session.read_index = queue.records.index
         return session.out.number(Word.CLEARED, 0)
-    work.walk = Walk(queue.jobs, work.tube, states, 0, queue.next_job_id - 1, True)
+    work.walk = Walk(queue.jobs, work.tube, states, 0, queue.next_job_id - 1, True, group=group_given(command))
     return begin(queue, now_ns, session, work)

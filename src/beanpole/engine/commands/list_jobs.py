@@ -13,8 +13,8 @@ of them.
 """
 
 import cython
-from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
-from cython.cimports.beanpole.engine.state.groups import first_of_group
+from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin, group_given
+from cython.cimports.beanpole.engine.state.groups import first_jobs, first_of_group
 from cython.cimports.beanpole.engine.state.job import Job, State, deadline_of
 from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.session import Session
@@ -330,7 +330,9 @@ def list_jobs(queue, now_ns, session, command):
     """list-jobs: a page of the jobs that a tube has in a state."""
     states: cython.int = command.args.states
     in_turn: cython.bint = command.args.given & bit(Kind.ORDER) != 0
-    if in_turn and (states == 1 << State.RESERVED or command.args.given & bit(Kind.AFTER)):
+    group: bytes = group_given(command)
+    in_order: cython.int = 1 << State.READY if group is not None else ~(1 << State.RESERVED)
+    if in_turn and (not states & in_order or command.args.given & bit(Kind.AFTER)):
         return session.out.word(Word.BAD_FORMAT)
     page: Page = Page()
     page.frames = ReplyBuffer()
@@ -342,12 +344,13 @@ def list_jobs(queue, now_ns, session, command):
     if tube is None:
         return page.reply(queue, session, False)
     if in_turn:
-        for each in next_in(tube, states, page.limit):
+        first: list = next_in(tube, states, page.limit) if group is None else first_jobs(tube, group, page.limit)
+        for each in first:
             if not page.add(queue, cython.cast(Job, each, typecheck=True), now_ns):
                 break
         session.moved_count += page.count
         return page.reply(queue, session, False)
-    page.walk = Walk(queue.jobs, tube, states, command.args.after, queue.next_job_id - 1)
+    page.walk = Walk(queue.jobs, tube, states, command.args.after, queue.next_job_id - 1, group=group)
     return begin(queue, now_ns, session, page)
 
 

@@ -11,6 +11,7 @@ ticks, a piece in each (``Engine.unattended``); so it does with the jobs that th
 import cython
 from cython.cimports.beanpole.engine.state.queue import Outcome, Queue
 from cython.cimports.beanpole.engine.state.session import Session
+from cython.cimports.beanpole.protocol.extensions import Kind, bit
 from cython.cimports.libc.stdint import int64_t
 
 
@@ -29,6 +30,13 @@ class LongCommand:
         A piece takes from ``Engine.moves_left``, of which it finds some left.
         """
         return False
+
+
+def group_given(command):
+    """Return the group that a command asks for; None: all jobs."""
+    if not command.args.given & bit(Kind.GROUP):
+        return None
+    return command.args.group_at[: command.args.group_bytes]
 
 
 def begin(queue, now_ns, session, work):

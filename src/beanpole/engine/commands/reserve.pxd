@@ -13,5 +13,6 @@ cdef int reserve_job(Queue queue, int64_t now_ns, Session session, Command comma
 cdef int reserve_many(Queue queue, int64_t now_ns, Session session, Command command) except -1
 cdef list hold_many(Queue queue, int64_t now_ns, Session session, uint32_t count)
 cdef list hold_best(Queue queue, int64_t now_ns, Session session, uint32_t count, Heap heads)
+cdef int hold_same(Queue queue, int64_t now_ns, Session session, uint32_t count, list jobs) except -1
 cdef int cancel_reserve(Queue queue, int64_t now_ns, Session session, Command command) except -1
 cdef int cancel(Queue queue, Session session) except -1

@@ -9,6 +9,7 @@ from cython.cimports.beanpole.engine.commands.serve import end_cost, hold, is_ov
 from cython.cimports.beanpole.engine.policies.attempts import is_unsettled
 from cython.cimports.beanpole.engine.policies.expiry import count_expiry
 from cython.cimports.beanpole.engine.policies.uniqueness import may_return
+from cython.cimports.beanpole.engine.state.groups import group_name, next_of_group
 from cython.cimports.beanpole.engine.state.heap import Heap
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State
 from cython.cimports.beanpole.engine.state.queue import Outcome
@@ -16,6 +17,7 @@ from cython.cimports.beanpole.engine.state.records import Room
 from cython.cimports.beanpole.engine.state.session import best_of, best_tube, is_first_best
 from cython.cimports.beanpole.engine.state.tube import Tube, Watch, can_serve
 from cython.cimports.beanpole.protocol.commands import Verb
+from cython.cimports.beanpole.protocol.extensions import Kind, bit
 from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t
 
@@ -90,7 +92,10 @@ def reserve_job(queue, now_ns, session, command):
 def reserve_many(queue, now_ns, session, command):
     """reserve-many: the jobs that as many reserves would get, at once; where there is none, wait for the first."""
     queue.count_worker(session)
-    jobs: list = hold_many(queue, now_ns, session, command.args.count)
+    is_same: cython.bint = command.args.given & bit(Kind.SAME) != 0
+    jobs: list = hold_many(queue, now_ns, session, 1 if is_same else command.args.count)
+    if is_same and jobs:
+        hold_same(queue, now_ns, session, command.args.count, jobs)
     if jobs is None:
         return Outcome.AGAIN
     if jobs:
@@ -145,6 +150,29 @@ def hold_best(queue, now_ns, session, count, heads):
             jobs.append(job)
         is_first_best(heads)  # else the tube would stand before its best job
     return jobs if jobs or left > 0 else None
+
+
+def hold_same(queue, now_ns, session, count, jobs):
+    """Reserve of the group of a job that was reserved what else it hands out, up to `count` jobs in all."""
+    job: Job = jobs[0]
+    tube: Tube = job.tube
+    name: bytes = group_name(job)
+    left: cython.int = ENDS_PER_TURN
+    bytes_left: cython.Py_ssize_t = BODIES_BYTES_MAX - job.body_bytes
+    while len(jobs) < count and left > 0 and can_serve(tube):
+        job = next_of_group(tube, name)
+        if job is None:
+            break
+        cost: cython.int = end_cost(job)
+        if job.flags & Flag.COUNTING and is_over(queue, now_ns, job):
+            left -= cost
+            continue
+        bytes_left -= job.body_bytes
+        if bytes_left < 0:
+            break
+        take(queue, now_ns, session, job)
+        jobs.append(job)
+    return 0
 
 
 def cancel_reserve(queue, now_ns, session, command):

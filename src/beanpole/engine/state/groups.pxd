@@ -8,6 +8,9 @@ from beanpole.engine.state.tube cimport Buckets, Group, RuleSet, Tube, is_same_r
 
 cdef bytes group_name(Job job)
 cdef Group group_of(Job job)
+cdef bint is_of_group(Job job, bytes name) noexcept
+cdef list first_jobs(Tube tube, bytes name, Py_ssize_t count)
+cdef Job next_of_group(Tube tube, bytes name)
 cdef Job first_of_group(Tube tube, Group group)
 cdef Heap first_ready(Tube tube)
 cdef bint is_next(Job job) noexcept

@@ -30,6 +30,7 @@ from cython.cimports.beanpole.engine.state.tube import (
     token_ns,
 )
 from cython.cimports.libc.stdint import int64_t, uint8_t
+from cython.cimports.libc.string import memcmp
 
 READY = cython.declare(cython.int, State.READY)  # states as indices
 RESERVED = cython.declare(cython.int, State.RESERVED)
@@ -55,6 +56,26 @@ def group_name(job):
 def group_of(job):
     """Return the group of a job that is in a tube with groups, or has just left it."""
     return job.tube.groups.by_name[group_name(job)]
+
+
+def is_of_group(job, name):
+    """Whether a job is of the group of a name, which is not empty."""
+    size: cython.Py_ssize_t = 0
+    if not job.flags & Flag.GROUPED:
+        return False
+    found: cython.p_const_char = find_tag(job, Tag.GROUP, cython.address(size))
+    wanted: cython.p_const_char = name
+    return size == len(name) and memcmp(found, wanted, size) == 0
+
+
+def first_jobs(tube, name, count):
+    """Return the first ready jobs of a group in the order in which it hands them out, up to so many, from 1."""
+    group: Group = None if tube.groups is None else tube.groups.by_name.get(name)
+    if group is None:
+        return []
+    if tube.groups.next is group:
+        return [first_of_group(tube, group), *group.ready.first(count - 1)]
+    return group.ready.first(count)
 
 
 def ready_count(tube):
@@ -84,6 +105,14 @@ def first_of_group(tube, group):
     if tube.groups.next is group:
         return cython.cast(Job, tube.ready.entries[0].item)
     return cython.cast(Job, group.ready.entries[0].item) if group.ready.count else None
+
+
+def next_of_group(tube, name):
+    """Return the job that a group hands out next, in a tube from which jobs may be reserved; None: it is closed."""
+    if tube.groups is None:
+        return cython.cast(Job, tube.ready.entries[0].item)
+    group: Group = tube.groups.by_name[name]
+    return None if group.closed else first_of_group(tube, group)
 
 
 # --- coming and going -------------------------------------------------------------------------------------------------

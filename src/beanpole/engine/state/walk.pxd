@@ -11,6 +11,7 @@ from beanpole.engine.state.tube cimport Tube
 cdef class Walk:
     cdef JobTable jobs
     cdef Tube tube
+    cdef bytes group                     # whose jobs: the name of a group; None: all
     cdef int states                      # the states to find: 1 << State, added up
     cdef bint down                       # the latest first
     cdef readonly bint done              # there is none left
@@ -26,7 +27,8 @@ cdef class Walk:
     cdef Job look_up(self, uint64_t id)
     cdef Job next_of_all(self)
     cdef int skip_empty(self) except -1
-    cdef Py_ssize_t count(self) noexcept
+    cdef Py_ssize_t count(self) except -1
+    cdef Py_ssize_t count_of_tube(self) noexcept
     cdef int copy_ids(self, Heap heap, uint64_t after, uint64_t upto) except -1
     cdef uint64_t take_id(self) noexcept
     cdef void sink(self, Py_ssize_t hole, uint64_t id) noexcept

@@ -13,7 +13,7 @@ be found or not.
 """
 
 import cython
-from cython.cimports.beanpole.engine.state.groups import ready_count
+from cython.cimports.beanpole.engine.state.groups import is_of_group, ready_count
 from cython.cimports.beanpole.engine.state.job import Job, State
 from cython.cimports.beanpole.engine.state.jobtable import BLOCK_IDS_LOG2, JobTable
 from cython.cimports.beanpole.engine.state.tube import Group, Tube
@@ -47,26 +47,36 @@ class Walk:
         upto: uint64_t,
         down: cython.bint = False,
         snapshot_jobs: cython.Py_ssize_t = WALK_SNAPSHOT_JOBS,
+        group: bytes | None = None,
     ):
-        """Begin to walk over the jobs whose id is greater than `after` and not greater than `upto`."""
+        """Begin to walk over the jobs, of a group or all, of an id greater than `after` and not greater than `upto`."""
         assert self.jobs is None, "a walk begins once"
         self.jobs = jobs
         self.tube = tube
+        self.group = group
         self.states = states
         self.down = down
         self.at = upto if down else after + 1
         self.last = after + 1 if down else upto
         self.done = after >= upto
-        count: cython.Py_ssize_t = self.count()
+        named: Group = None
+        count: cython.Py_ssize_t = self.count_of_tube()
+        if group is not None:
+            named = None if tube.groups is None else tube.groups.by_name.get(group)
+            self.done |= named is None
+            if named is not None and states & (1 << State.READY):
+                count += named.counts[cython.cast(cython.int, State.READY)] - ready_count(tube)
         # Held jobs are in the heaps of those who hold them.
-        if count <= snapshot_jobs and not states & (1 << State.RESERVED):
+        if not self.done and count <= snapshot_jobs and not states & (1 << State.RESERVED):
             self.copied = count
-            self.ids = cython.cast(cython.pointer(uint64_t), malloc((count + 1) * cython.sizeof(uint64_t)))
+            self.ids = cython.cast(cython.pointer(uint64_t), malloc((count + 2) * cython.sizeof(uint64_t)))
             if self.ids is cython.NULL:
                 raise MemoryError
             if states & (1 << State.READY):
                 self.copy_ids(tube.ready, after, upto)
-                if tube.groups is not None:
+                if group is not None:
+                    self.copy_ids(named.ready, after, upto)
+                elif tube.groups is not None:
                     for each in tube.groups.by_name.values():
                         self.copy_ids(cython.cast(Group, each, typecheck=True).ready, after, upto)
             if states & (1 << State.DELAYED):
@@ -118,6 +128,8 @@ class Walk:
         job: Job = self.jobs.find(id)
         if job is None or job.tube is not self.tube or not self.states >> job.state & 1:
             return None
+        if self.group is not None and not is_of_group(job, self.group):
+            return None
         return job
 
     def next_of_all(self):
@@ -150,6 +162,18 @@ class Walk:
         return 0
 
     def count(self):
+        """Return how many jobs the tube, or the group, has in these states."""
+        if self.group is None:
+            return self.count_of_tube()
+        group: Group = None if self.tube.groups is None else self.tube.groups.by_name.get(self.group)
+        count: cython.Py_ssize_t = 0
+        if group is not None:
+            state: cython.int
+            for state in range(4):
+                count += group.counts[state] if self.states >> state & 1 else 0
+        return count
+
+    def count_of_tube(self):
         """Return how many jobs the tube has in these states."""
         count: cython.Py_ssize_t = 0
         if self.states & (1 << State.READY):
