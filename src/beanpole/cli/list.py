@@ -9,7 +9,7 @@ import click
 
 from beanpole.cli.common import COUNT, ID, TUBE, Output, Server, body_fields, cell, first_line, jobs_text, verb
 from beanpole.cli.errors import Failure, missing, note
-from beanpole.cli.options import REASON, scan_options
+from beanpole.cli.options import GROUP, REASON, scan_options
 from beanpole.client import Client, JobInfo
 from beanpole.client.explanation import death
 from beanpole.client.extensions import ID_MAX, STATES
@@ -52,6 +52,7 @@ def listed(client: Client[bytes], tube: str, wanted: Filter, **more: Any) -> Ite
 @click.option("--next", "in_order", is_flag=True, help="In the order in which workers get them, up to 1 000 jobs. (*)")
 @click.option("--dead", is_flag=True, help="Only jobs that have died: when, where, and of what. (*)")
 @click.option("--text", default="", help="Only jobs with this text in their key, or the first 64 KiB of their body.")
+@GROUP
 @REASON
 @click.option("--bodies", is_flag=True, help="Show how bodies begin; with --json, up to 64 KiB of each.")
 @scan_options
@@ -66,6 +67,7 @@ def list(  # noqa: A001 - the word for it
     in_order: bool,
     dead: bool,
     text: str,
+    group: str,
     reason: str,
     bodies: bool,
     **scan: Any,
@@ -84,8 +86,11 @@ def list(  # noqa: A001 - the word for it
     """
     if in_order and "reserved" in states:
         raise click.UsageError("--next is about jobs that workers get; those that are reserved have no order")
-    chosen = states or (IN_ORDER if in_order else STATES)
+    if in_order and group and states not in {(), ("ready",)}:
+        raise click.UsageError("--next with --group is about ready jobs")
+    chosen = states or (("ready",) if in_order and group else IN_ORDER if in_order else STATES)
     wanted = Filter(chosen, limit, after or 0, text=text, reason=reason, is_dead=dead, in_order=in_order)
+    wanted = replace(wanted, group=group)
     wanted = place_of(wanted, **scan)
     size = 0 if not bodies else BODY_BYTES if out.as_json else BODY_SHOWN * 4
     failures: Any = []

@@ -54,6 +54,9 @@ REASON = click.option(
 )
 
 
+GROUP = click.option("--group", default="", help="Only the jobs of this group. (*)")
+
+
 def choice_options(function: Callable[..., Any]) -> Callable[..., Any]:
     states = click.option(
         "--state", "states", type=click.Choice(RESTING), multiple=True, help="Only these; may be repeated."

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -10,7 +11,7 @@ import click
 from beanpole.cli.common import TUBE, URL, Output, Server, jobs_text, progress, verb
 from beanpole.cli.errors import Failure, exit_code_of, explained, missing, note, reporting
 from beanpole.cli.job_verbs import why
-from beanpole.cli.options import REASON, choice_options, given_options
+from beanpole.cli.options import GROUP, REASON, choice_options, given_options
 from beanpole.cli.quantities import SECONDS
 from beanpole.client import Client, JobInfo
 from beanpole.client.extensions import RESTING
@@ -109,6 +110,7 @@ def set_pause(server: Server, out: Output, tube: str, group: str | None, *, paus
 @click.argument("source", type=TUBE, metavar="FROM")
 @click.argument("target", type=TUBE, metavar="TO")
 @choice_options
+@GROUP
 @REASON
 @click.option("--ready", is_flag=True, help="Make them ready, also those that are delayed or buried.")
 @click.option("--to-url", type=URL, help="The server of TO, if it is another.")
@@ -120,6 +122,7 @@ def move(
     target: str,
     states: tuple[str, ...],
     count: int | None,
+    group: str,
     reason: str,
     ready: bool,
     to_url: str | None,
@@ -139,18 +142,22 @@ def move(
 
     A worker sees a job only in one of the tubes, unless somebody kicks a delayed or buried one at that moment.
 
-    --reason moves jobs as they are, on one server: it goes with neither --ready nor --to-url.
+    --group and --reason move jobs as they are, on one server: they go with neither --ready nor --to-url.
+
+    Options with (*) need a server that knows them.
     """
-    if reason and (ready or to_url):
-        raise click.UsageError("--reason moves jobs as they are: it goes with neither --ready nor --to-url")
+    if (group or reason) and (ready or to_url):
+        name = "--group" if group else "--reason"
+        raise click.UsageError(f"{name} moves jobs as they are: it goes with neither --ready nor --to-url")
     client = server.client()
     putting = client if to_url is None else server.client(url=to_url)
     if source == target and (to_url is None or is_same(client, putting)):
         raise click.UsageError("FROM and TO are the same tube of the same server")
     there = enter(client, source, states or RESTING)
     progress = Progress("moved {}", "call it again to move the rest", "up to {} may be in both tubes")
-    if reason:
-        one_by_one(client, progress, "move", {"to": target}, tube=source, there=there, count=count, reason=reason)
+    if group or reason:
+        wanted = Filter(tuple(there), count, reason=reason, group=group)
+        one_by_one(client, progress, "move", {"to": target}, tube=source, wanted=wanted)
     else:
         move_all(client, putting, progress, source, target, there=there, count=count, ready=ready)
     report_reserved(client, source)
@@ -226,18 +233,15 @@ def one_by_one(
     given: Mapping[str, Any],
     *,
     tube: str,
-    there: Mapping[str, int],
-    count: int | None,
-    reason: str,
+    wanted: Filter,
 ) -> None:
-    """Do an operation to the jobs of a tube whose reason has a text. Raises Failure: the server has refused one."""
+    """Do an operation to jobs of a tube, as many as are wanted of all states. Raises Failure: one was refused."""
     act = OPERATIONS[do].act
     assert act is not None, "it is about jobs"
     with reporting(progress.sentence):
-        for state in there:
-            most = None if count is None else count - progress.done
-            wanted = Filter((state,), most, reason=reason, is_dead=do == "redrive")
-            for page in walk(client, jobs_of(tube, wanted)):
+        for state in wanted.states:
+            most = None if wanted.limit is None else wanted.limit - progress.done
+            for page in walk(client, jobs_of(tube, replace(wanted, states=(state,), limit=most))):
                 outcomes = run(client, act(given, page))
                 progress.add(sum(each.is_done for each in outcomes))
                 refused = next((each for each in outcomes if not each.is_done and each.state is None), None)
@@ -266,7 +270,8 @@ def redrive(
         there = {state: run(client, count_of(tube, [state])) for state in states or RESTING}
     if reason:
         progress = Progress("moved {}", "call it again to move the rest")
-        one_by_one(client, progress, "redrive", {}, tube=tube, there=there, count=count, reason=reason)
+        wanted = Filter(tuple(there), count, reason=reason, is_dead=True)
+        one_by_one(client, progress, "redrive", {}, tube=tube, wanted=wanted)
     else:
         progress = Progress(f"{{}} of {tube} moved back", "call it again to move the rest")
         redrive_all(client, progress, tube, there, count)
@@ -301,25 +306,36 @@ def first_dead(client: Client[bytes], tube: str, state: str) -> JobInfo | None:
 @verb("clear")
 @click.argument("tube", type=TUBE)
 @choice_options
+@GROUP
 @click.option("-y", "--yes", is_flag=True, help="Don't ask.")
-def clear(server: Server, out: Output, *, tube: str, states: tuple[str, ...], count: int | None, yes: bool) -> ExitCode:
+def clear(
+    server: Server, out: Output, *, tube: str, states: tuple[str, ...], count: int | None, group: str, yes: bool
+) -> ExitCode:
     """Delete the ready, delayed and buried jobs of TUBE that are there now.
 
     Jobs that a worker has reserved stay, and so do those that are put while this runs. To keep a copy, use export
     --remove.
 
     It is one command to a server that knows clear-tube. To another, and with --count, jobs are deleted by their ids,
-    the ready ones after they are reserved, so that no worker has them as well.
+    the ready ones after they are reserved, so that no worker has them as well. --group does not go with --count.
+
+    Options with (*) need a server that knows them.
     """
+    if group and count is not None:
+        raise click.UsageError("--group clears all that there is: it does not go with --count")
     client = server.client()
     there = enter(client, tube, states or RESTING)
+    if group:
+        run(client, need("clear-tube.group"))
+        found = client.stats_groups(tube, group)
+        there = {state: sum(getattr(each, state) for each in found) for state in there}
     if not yes:
         confirm_deletion(server, tube, there)
     progress = Progress(f"{{}} of {tube} deleted", "call it again to delete the rest", "of {} more it is not known")
     with progress.shown("Deleting", at_most(there, count)):
         if count is None and "clear-tube" in client.features():
             progress.pending = sum(there.values())
-            progress.add(client.clear_tube(tube, *there))
+            progress.add(client.clear_tube(tube, *there, group=group or None))
         else:
             for batch in walk(client, batches.batches(tube, there, count)):
                 progress.pending = len(batch)

@@ -49,6 +49,9 @@ class Filter:
     reason: str = ""
     """What stands in what the worker said that failed last, or else in the server's word for the death."""
 
+    group: str = ""
+    """Of which group; empty: all."""
+
     is_dead: bool = False
     """Only those that have died."""
 
@@ -110,6 +113,8 @@ def jobs_of(tube: str, wanted: Filter, *, bodies: int = 0, with_fields: bool = F
     """
     if wanted.reason or wanted.is_dead:
         yield from need("list-jobs.fields")
+    if wanted.group:
+        yield from need("list-jobs.group")
     features = yield from ask(lambda client: client.features())
     size = max(bodies, SEARCH_BYTES if wanted.text else 0)
     if "list-jobs" in features or wanted.after or wanted.last < ID_MAX or wanted.in_order:
@@ -138,7 +143,7 @@ def listed(tube: str, state: str, wanted: Filter, bodies: int, *, with_fields: b
         most = min(left, FRAMES_MAX) if wanted.is_plain and left is not None else FRAMES_MAX
         size = (bodies or None) if lists_bodies else None
         fields = FIELDS if "list-jobs.fields" in features and (with_fields or wanted.reason) else ()
-        given = {"after": at, "bodies": size, "order": order, "fields": fields}
+        given = {"after": at, "bodies": size, "order": order, "fields": fields, "group": wanted.group or None}
         found = yield from ask(methodcaller("list_jobs", tube, state, most, **given))
         page = yield from fitting(found.jobs, wanted, left, 0 if lists_bodies else bodies, with_fields=with_fields)
         left = None if left is None else left - len(page)

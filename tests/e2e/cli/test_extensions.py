@@ -366,3 +366,23 @@ def test_groups(cli: Cli, client: Client[bytes], tube: str) -> None:
     assert cli("resume", tube, "--group", "a").lines == [f"group a of {tube} resumed"]
     assert "has no job, and no pause" in cli("pause", tube, "--group", "z", code=2).err
     client.drop_rules(tube)
+
+
+def test_one_group_alone(cli: Cli, client: Client[bytes], tube: str) -> None:
+    if lacks(cli, client, "list-jobs.group", "clear-tube.group"):
+        for verb in (("list", tube), ("clear", tube, "-y")):
+            client.put(b"a")
+            assert "does not support" in cli(*verb, "--group", "g", code=1).err
+        return
+    one, two, three = [
+        client.put_job(b"x", group=group, delay=delay).id for group, delay in (("g", 0), ("h", 0), ("g", 9e6))
+    ]
+    assert [each["id"] for each in cli("list", tube, "--group", "g", "--json").objects] == [one, three]
+    assert [each["id"] for each in cli("list", tube, "--group", "g", "--next", "--json").objects] == [one]
+    assert cli("move", tube, f"{tube}-b", "--group", "g", "--json").objects[0]["moved"] == 2
+    assert client.stats_job(three).state == "delayed"
+    assert cli("clear", tube, "-y", "--group", "g", "--json").objects == [{"tube": tube, "deleted": 0}]
+    assert cli("clear", f"{tube}-b", "-y", "--group", "g", "--state", "ready", "--json").objects[0]["deleted"] == 1
+    assert [client.peek(id).body for id in (two, three)] == [b"x"] * 2
+    for wrong in (("clear", "-y", "--count", "1"), ("move", "u", "--ready"), ("list", "--next", "--state", "delayed")):
+        assert cli(wrong[0], tube, *wrong[1:], "--group", "g", code=5).err
