@@ -201,6 +201,9 @@ SERVER_FAMILIES = (
         ),
     ),
     server("beanpole_connections_opened", C, "Connections that were opened.", "total-connections"),
+    server("beanpole_sessions_lost", G, "Sessions without a connection, whose jobs wait for their return.",
+        "sessions-lost"),
+    server("beanpole_sessions_resumed", C, "Sessions that have returned to their jobs.", "sessions-resumed"),
     ServerFamily(
         "beanpole_log_bytes", G,
         "Bytes of the log: in its files, of these in records of jobs that there are, and free on its disk.", ("kind",),
