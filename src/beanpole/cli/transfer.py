@@ -222,7 +222,8 @@ def import_(
 
     Body, priority, time to run, key, group and headers are kept. A delayed job is delayed by the rest of its delay, a
     buried one is buried with the reason of its last failure, any other is ready. Ids are new. A line needs "body" or
-    "body_base64"; "pri", "ttr", "delay" (seconds), "state", "key", "group", "meta" and "reason" may be left out.
+    "body_base64"; "pri", "ttr", "delay" (seconds), "state", "key", "group", "meta" and "reason" may be left out. One
+    that died dies again: it goes on to another tube where the rules of TUBE have dead.
 
     A line that is not a job, whose key another job has, or that the server refuses, is reported and skipped: exit code
     1. If the import is interrupted, it says how to continue; up to 1000 jobs without a key may then be put a second
