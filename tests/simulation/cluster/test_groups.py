@@ -51,7 +51,7 @@ class Ordered(Client):
 
     def learn(self, command: bytes, reply: bytes) -> None:
         words = reply.split()
-        if words[0] == b"RULES_SET":
+        if command.startswith(b"set-rules "):
             self.world.counts["strict"] = 1
         if words[0] == b"RESERVED" and int(words[1]) not in self.ended:
             id, group = int(words[1]), words[3]
