@@ -106,6 +106,10 @@ def test_a_tube_shows_its_groups(client: "Client[bytes]", looking: Console) -> N
     ]
     assert all("group-concurrency" in row for row in rows)
     assert "It hands out no jobs" in text
+    one = looking.get("/jobs?tube=grouped&state=reserved&group=%3Cb%3E").text
+    assert re.findall(r'<tr id="job-(\d+)">', one) == [str(ids[2])]
+    assert 'value="all"' not in one, "an action on all that fit would be one on all groups"
+    assert looking.get("/jobs?tube=grouped&group=a+b").status == 400
     assert '<td class="cut mono" data-label="Group">a</td>' in looking.get("/jobs?tube=grouped").text
     assert '<dt>Group</dt><dd class="mono">&lt;b&gt;</dd>' in looking.get(f"/jobs/{ids[2]}").text
     answer = json.loads(looking.get("/api/v1/servers/one/tubes/grouped/groups?limit=1").text)

@@ -73,6 +73,7 @@ class JobFilter:
     after: int = 0  # only jobs of a greater id
     order: str = "id"  # `id`, or `next`: as workers get them
     limit: int = 100  # the most jobs of a page
+    group: str = ""  # whose jobs; empty: of any group
 
 
 @dataclass(slots=True)
@@ -139,7 +140,13 @@ async def find_first(client: "AsyncClient[bytes]", wanted: JobFilter, bodies: in
     else:
         fields = await fields_of(client)
         page = await client.list_jobs(
-            wanted.tube, wanted.state, wanted.limit, bodies=bodies or None, order="next", fields=fields
+            wanted.tube,
+            wanted.state,
+            wanted.limit,
+            bodies=bodies or None,
+            order="next",
+            fields=fields,
+            group=wanted.group or None,
         )
         found.jobs, found.is_complete = page.jobs, len(page.jobs) < wanted.limit
     found.looked = len(found.jobs)
@@ -187,6 +194,7 @@ async def pieces(
             after=after,
             bodies=(bodies or None) if lists else None,
             fields=fields,
+            group=wanted.group or None,
         )
         jobs = page.jobs if lists or not bodies else await run_async(client, with_bodies(page.jobs, bodies))
         after = page.next if page.next is not None and (highest is None or page.next < highest) else None

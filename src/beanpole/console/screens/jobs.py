@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from beanpole.client import JobInfo, StatsTube
 from beanpole.client.explanation import ENDS
-from beanpole.client.extensions import ID_MAX
+from beanpole.client.extensions import ID_MAX, key_bytes
 from beanpole.console import limits
 from beanpole.console.actions.action import VERBS
 from beanpole.console.answers import HEADERS
@@ -125,7 +125,19 @@ def filter_of(query: Mapping[str, str]) -> JobFilter | None:
         raise HTTPException(400, f"the order is id or next, not {order!r}")
     if len(text) > SEARCH_CHARS_MAX:
         raise HTTPException(400, f"a search has up to {SEARCH_CHARS_MAX} characters")
-    return JobFilter(tube, state, text, whole(query.get("after") or "0", "after"), order)
+    after, group = whole(query.get("after") or "0", "after"), query.get("group", "")
+    if len(group) > SEARCH_CHARS_MAX or not key_fits(group):
+        raise HTTPException(400, f"a group has up to {SEARCH_CHARS_MAX} bytes, and no space")
+    return JobFilter(tube, state, text, after, order, group=group)
+
+
+def key_fits(group: str) -> bool:
+    """Whether a group can have this name, which may be empty: then any is meant."""
+    try:
+        key_bytes(group or "any")
+    except ArgumentError:
+        return False
+    return True
 
 
 def whole(text: str, name: str) -> int:
@@ -164,7 +176,7 @@ async def verbs_of(server: Server, state: str, jobs: Sequence[JobInfo]) -> tuple
 
 def total_of(wanted: JobFilter, found: Found, counts: Mapping[str, int] | None) -> str:
     """How many jobs fit the filter, as far as that is known."""
-    if not wanted.text:
+    if not wanted.text and not wanted.group:
         return words.count(counts[wanted.state]) if counts else ""
     return words.count(len(found.jobs)) if found.is_complete and not wanted.after else ""
 
