@@ -32,6 +32,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "tubes": ("inspect", "Show all tubes."),
         "groups": ("inspect", "Show the groups of a tube."),
         "pause": ("tube_verbs", "Keep the jobs of a tube from being reserved."),
+        "scale": ("scale", "Say how many workers a tube needs."),
         "resume": ("tube_verbs", "End the pause of a tube."),
         "rules": ("rules", "Set rules for tubes: attempts, limits, expiry and so on."),
         "schedule": ("schedule", "Set schedules: jobs that the server puts by itself, at certain times."),

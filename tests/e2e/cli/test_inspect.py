@@ -153,3 +153,14 @@ def test_pause_and_resume(cli: Cli, client: Client[bytes], tube: str) -> None:
     assert json.loads(cli("resume", tube, "--json").out) == {"tube": tube, "pause": 0}
     cli("reserve", tube, "--timeout", 0)
     assert cli("resume", tube).lines == [f"{tube} resumed"]
+
+
+def test_scale_says_how_many_workers_a_tube_needs(cli: Cli, client: Client[bytes], tube: str) -> None:
+    for _ in range(600):
+        client.put(b"x")
+    client.delete(client.reserve())
+    [found] = cli("scale", tube, "--interval", "0.1s", "--drain", "1s", "--slots", "600", "--json").objects
+    assert (found["tube"], found["workers"], found["ready"], found["limit"]) == (tube, 1, 599, None)
+    assert cli("scale", tube, "--interval", "0.1s").out.startswith(b"1 worker: ")
+    done = cli("scale", "no-such-tube", "--interval", "0.1s", code=2)
+    assert done.err == "beanpole: there is no tube no-such-tube\n"

@@ -5,7 +5,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from beanpole.console.answers import HEADERS
-from beanpole.console.api import actions, groups, queries, schedules
+from beanpole.console.api import actions, groups, queries, scaling, schedules
 from beanpole.console.api.document import document
 from beanpole.console.api.operations import Example, Operation
 from beanpole.console.api.routes import Api
@@ -46,6 +46,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", TUBE, queries.get_tube),
     Operation("GET", f"{TUBE}/explain", queries.explain_tube),
     Operation("GET", f"{TUBE}/groups", groups.list_groups),
+    Operation("GET", f"{TUBE}/scale", scaling.get_scale, (Example(query={"drain": 60, "slots": 8}),)),
     Operation(
         "GET",
         f"{TUBE}/jobs",
