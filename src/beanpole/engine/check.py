@@ -5,7 +5,8 @@ from cython.cimports.beanpole.engine.engine import Engine, Leave
 from cython.cimports.beanpole.engine.policies.expiry import expiry_of
 from cython.cimports.beanpole.engine.policies.uniqueness import rival
 from cython.cimports.beanpole.engine.state.failures import Failures
-from cython.cimports.beanpole.engine.state.groups import group_name, has_group_rules, ready_count
+from cython.cimports.beanpole.engine.state.groupjobs import group_name, ready_count
+from cython.cimports.beanpole.engine.state.groups import has_group_rules
 from cython.cimports.beanpole.engine.state.heap import Heap, Item
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of
 from cython.cimports.beanpole.engine.state.schedule import Schedule, ScheduleTable

@@ -22,7 +22,8 @@ from cython.cimports.beanpole.engine.policies.keeping import keep, lose
 from cython.cimports.beanpole.engine.policies.pausing import end_pause, end_pauses, set_pause
 from cython.cimports.beanpole.engine.policies.throttle import close_if_taken, replace_rules
 from cython.cimports.beanpole.engine.policies.uniqueness import forget_key
-from cython.cimports.beanpole.engine.state.groups import choose, group_name, order, place, recall
+from cython.cimports.beanpole.engine.state.groupjobs import group_name
+from cython.cimports.beanpole.engine.state.groups import choose, order, place, recall
 from cython.cimports.beanpole.engine.state.heap import Heap
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of, new_job, set_tags
 from cython.cimports.beanpole.engine.state.schedule import Schedule, ScheduleTable

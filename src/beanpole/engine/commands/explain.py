@@ -12,7 +12,7 @@ from cython.cimports.beanpole.engine.commands.long_command import LongCommand, b
 from cython.cimports.beanpole.engine.policies.expiry import dies_of_age, expiry_of
 from cython.cimports.beanpole.engine.policies.uniqueness import may_return, rival
 from cython.cimports.beanpole.engine.state.breaker import Breaker
-from cython.cimports.beanpole.engine.state.groups import group_of, is_next, ready_count
+from cython.cimports.beanpole.engine.state.groupjobs import group_of, is_next, ready_count
 from cython.cimports.beanpole.engine.state.heap import COUNTED_MAX
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of
 from cython.cimports.beanpole.engine.state.queue import Queue

@@ -8,7 +8,8 @@ import heapq
 import cython
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
 from cython.cimports.beanpole.engine.policies.pausing import end_pause, set_pause
-from cython.cimports.beanpole.engine.state.groups import count_of, first_of_group
+from cython.cimports.beanpole.engine.state.groupjobs import first_of_group
+from cython.cimports.beanpole.engine.state.groups import count_of
 from cython.cimports.beanpole.engine.state.job import Job, State
 from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.records import Room

@@ -14,7 +14,7 @@ of them.
 
 import cython
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin, group_given
-from cython.cimports.beanpole.engine.state.groups import first_jobs, first_of_group
+from cython.cimports.beanpole.engine.state.groupjobs import first_jobs, first_of_group
 from cython.cimports.beanpole.engine.state.job import Job, State, deadline_of
 from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.session import Session

@@ -9,7 +9,7 @@ from cython.cimports.beanpole.engine.commands.serve import end_cost, hold, is_ov
 from cython.cimports.beanpole.engine.policies.attempts import is_unsettled
 from cython.cimports.beanpole.engine.policies.expiry import count_expiry
 from cython.cimports.beanpole.engine.policies.uniqueness import may_return
-from cython.cimports.beanpole.engine.state.groups import group_name, next_of_group
+from cython.cimports.beanpole.engine.state.groupjobs import group_name, next_of_group
 from cython.cimports.beanpole.engine.state.heap import Heap
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State
 from cython.cimports.beanpole.engine.state.queue import Outcome

@@ -9,7 +9,7 @@ hostname, os and platform always, the name of a tube never, for clients compare 
 
 import cython
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
-from cython.cimports.beanpole.engine.state.groups import first_ready, ready_count
+from cython.cimports.beanpole.engine.state.groupjobs import first_ready, ready_count
 from cython.cimports.beanpole.engine.state.heap import Heap
 from cython.cimports.beanpole.engine.state.job import Job, deadline_of
 from cython.cimports.beanpole.engine.state.queue import Queue

@@ -15,7 +15,8 @@ Nothing of it is in the log: a tube that is made, or gets the rule, is open.
 
 import cython
 from cython.cimports.beanpole.engine.state.breaker import Breaker, count_end
-from cython.cimports.beanpole.engine.state.groups import breaker_of, group_of
+from cython.cimports.beanpole.engine.state.groupjobs import group_of
+from cython.cimports.beanpole.engine.state.groups import breaker_of
 from cython.cimports.beanpole.engine.state.job import Job
 from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.tube import Closed, Group, RuleSet, Tube

@@ -12,6 +12,7 @@ holds and as many as come in it. The bucket of a tube that is forgotten before i
 
 import cython
 from cython.cimports.beanpole.engine.state.breaker import Breaker
+from cython.cimports.beanpole.engine.state.groupjobs import ready_count
 from cython.cimports.beanpole.engine.state.groups import (
     close_groups,
     follow_rules,
@@ -20,7 +21,6 @@ from cython.cimports.beanpole.engine.state.groups import (
     has_same_breaker,
     keep_group_bucket,
     open_groups,
-    ready_count,
     recall,
     renew,
 )

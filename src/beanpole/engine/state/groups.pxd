@@ -6,15 +6,6 @@ from beanpole.engine.state.heap cimport Heap
 from beanpole.engine.state.job cimport Job, State
 from beanpole.engine.state.tube cimport Buckets, Group, RuleSet, Tube, is_same_rate
 
-cdef bytes group_name(Job job)
-cdef Group group_of(Job job)
-cdef bint is_of_group(Job job, bytes name) noexcept
-cdef list first_jobs(Tube tube, bytes name, Py_ssize_t count)
-cdef Job next_of_group(Tube tube, bytes name)
-cdef Job first_of_group(Tube tube, Group group)
-cdef Heap first_ready(Tube tube)
-cdef bint is_next(Job job) noexcept
-cdef Py_ssize_t ready_count(Tube tube) noexcept
 cdef Group add_group(Tube tube, bytes name, int64_t now_ns, int64_t started_at_ns)
 cdef int mark_pause(Tube tube, Group group, int64_t now_ns) except -1
 cdef int open_groups(Tube tube, Buckets buckets, int64_t now_ns, int64_t started_at_ns) except -1

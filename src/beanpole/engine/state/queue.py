@@ -12,16 +12,14 @@ of five methods (``on_enter`` and its sisters), which an engine overrides. The i
 
 import cython
 from cython.cimports.beanpole.engine.state.failures import Failures, enter_counts, leave_counts
+from cython.cimports.beanpole.engine.state.groupjobs import group_of, is_next, ready_count
 from cython.cimports.beanpole.engine.state.groups import (
     choose,
     close_groups,
     end_in_group,
     enter_group,
-    group_of,
-    is_next,
     leave_group,
     open_groups,
-    ready_count,
     recall,
 )
 from cython.cimports.beanpole.engine.state.heap import Heap

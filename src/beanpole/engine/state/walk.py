@@ -13,7 +13,7 @@ be found or not.
 """
 
 import cython
-from cython.cimports.beanpole.engine.state.groups import is_of_group, ready_count
+from cython.cimports.beanpole.engine.state.groupjobs import is_of_group, ready_count
 from cython.cimports.beanpole.engine.state.job import Job, State
 from cython.cimports.beanpole.engine.state.jobtable import BLOCK_IDS_LOG2, JobTable
 from cython.cimports.beanpole.engine.state.tube import Group, Tube
