@@ -48,6 +48,7 @@ __all__ = [
     "ExistsError",
     "ExpectedCrlfError",
     "Explanation",
+    "FailedAttempt",
     "HandlerDiedError",
     "Histogram",
     "Histograms",

@@ -106,7 +106,13 @@ commands = st.one_of(
 )
 
 states = st.sampled_from(RESTING)
-pages = [{}, {"after": 3}, {"bodies": 2}, {"order": "next", "bodies": 5}, {"after": 2, "fields": "reason,session,left"}]
+pages = [
+    {},
+    {"after": 3},
+    {"bodies": 2},
+    {"order": "next", "bodies": 5},
+    {"after": 2, "fields": "reason,session,left,history"},
+]
 for_many = st.one_of(
     st.tuples(st.just("clear-tube"), tubes, states),
     st.tuples(st.just("clear-tube"), tubes),

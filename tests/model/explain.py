@@ -81,6 +81,10 @@ class Explaining(Groups):
             reasons.append(reason("died", ago=ago, tube=quoted(tube), attempts=attempts, why=quoted(why)))
         if job.text:
             reasons.append(reason("failed", reason=quoted(job.text)))
+        for at, how, by, error in job.history:
+            known = {"by": by, "error": error}
+            said = {name: quoted(text) for name, text in known.items() if text}
+            reasons.append(reason("ended", ago=seconds(self.now - at), how=quoted(how), **said))
         return reasons
 
     def why_held(self, job: Thing) -> list[str]:

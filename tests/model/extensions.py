@@ -65,7 +65,7 @@ class Extensions(ManyJobs):
             self.end_in_group(holder)
             holder.group = group
             holder.pri, holder.ttr, holder.body, holder.until_what = pri, max(ttr, 1), body, until
-            holder.died, holder.text = None, ""
+            holder.died, holder.text, holder.history = None, "", []
             holder.own_expire = options.get("expire")
             self.arrive(holder)
             self.count_time(holder, self.now + int(delay * SECOND))
@@ -130,11 +130,13 @@ class Extensions(ManyJobs):
         is_last = self.is_last(job) and not self.is_excused(job)
         if "dead" in options or (is_last and not job.superseded and job.over > self.now):
             job.text = text
+            self.keep_end(job, "failed", text)
             self.note_failure(job)
             self.die(job, "given-up" if "dead" in options else "attempts")
             return "BURIED"
         if job.over > self.now:  # else it ends as one that has waited too long, of which nobody said why it failed
             job.text = text
+            self.keep_end(job, "failed", text)
         self.count_release(job)
         self.fail(job, int(options.get("delay", 0) * SECOND))
         return "RELEASED"

@@ -52,14 +52,26 @@ class Failures(Groups):
         rules = self.rules_of(job.tube)
         return "attempts" in rules and self.failed_attempt(job) >= int(rules["attempts"])
 
-    def fail(self, job: Thing, delay: int, *, keeps_delay: bool = False, is_lost: bool = False) -> None:
+    def note_end(self, job: Thing, how: str) -> None:
+        """An attempt has failed of which it is kept, if its tube counts attempts or there is more of it."""
+        if job.history or self.counts_attempts(job):
+            self.keep_end(job, how)
+
+    def keep_end(self, job: Thing, how: str, text: str = "") -> None:
+        lines = text.lstrip("".join(map(chr, range(33)))).splitlines() or [""]
+        job.history = [(self.now, how, job.holder.name, lines[0][:200]), *job.history][:5]
+
+    def fail(self, job: Thing, delay: int, *, keeps_delay: bool = False, how: str = "failed") -> None:
         """A held job comes back, and not because somebody wanted it to: it is ready, delayed or dead."""
         is_excused = self.is_excused(job)
-        if not is_lost:
+        if how != "lost":
             self.note_failure(job)
         if job.superseded or job.over <= self.now:
             self.move(job, "ready")
             return
+        is_recorded = how != "lost" or self.counts_attempts(job) or job.under_way
+        if how != "failed" and is_recorded and not is_excused:
+            self.note_end(job, how)
         if self.is_last(job) and not is_excused:
             self.die(job)
             return

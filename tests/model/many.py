@@ -121,8 +121,13 @@ class ManyJobs(Failures):
             "left": f" left={seconds(job.until - self.now)}" if job.state in {"reserved", "delayed"} else "",
             "reason": (f" why={job.died[3]} tried={job.died[2]}" if job.died else "")
             + (f" reason={quote(job.text)}" if job.text else ""),
+            "history": " history=" + quote("\n".join(map(self.line_of_end, job.history))) if job.history else "",
         }
         return line + "".join(text for name, text in more.items() if name in fields.split(",")) + f"\r\n{shown}"
+
+    def line_of_end(self, end: tuple[int, str, str, str]) -> str:
+        at, how, by, error = end
+        return f"{max(at + self.lead, 0) / SECOND:.3f}\t{how}\t{by}\t{error}"
 
     def stats_tubes(self, session: Thing, options: dict[str, Any]) -> str:
         names = sorted(tube for tube in self.tubes if tube > options.get("after", ""))[: options.get("limit", 1000)]

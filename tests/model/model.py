@@ -74,7 +74,7 @@ class Model(Scheduling, Explaining, Listing, Keeping):
             job.timeouts += 1
             self.counts["job-timeouts"] += 1
             self.tube_counts[job.tube]["jobs-timed-out"] += 1
-            self.fail(job, 0, keeps_delay=True)
+            self.fail(job, 0, keeps_delay=True, how="timed-out")
         else:
             self.move(job, "ready")
             job.since, job.was_due = due, True
@@ -174,6 +174,7 @@ class Model(Scheduling, Explaining, Listing, Keeping):
             "died": None,
             "put_by": None,
             "text": "",
+            "history": [],
             "own_expire": None,
             "body_key": False,
             "over": NEVER,
@@ -236,13 +237,14 @@ class Model(Scheduling, Explaining, Listing, Keeping):
         if job.over > self.now:  # else it has waited too long, and ends as it was
             job.pri = pri
         self.count_release(job)
-        self.fail(job, int(delay * SECOND))
+        self.fail(job, int(delay * SECOND), how="released")
         return "RELEASED"
 
     def bury(self, session: Thing, job: Thing, pri: int) -> str:
         job.pri, job.under_way = pri, False
         self.count_bury(job)
         self.note_failure(job)
+        self.note_end(job, "buried")
         self.move(job, "buried")
         return "BURIED"
 
@@ -302,4 +304,4 @@ class Model(Scheduling, Explaining, Listing, Keeping):
     def come_back(self, job: Thing) -> None:
         """Whoever held a job is gone."""
         self.tube_counts[job.tube]["jobs-lost"] += 1
-        self.fail(job, 0, keeps_delay=True, is_lost=True)
+        self.fail(job, 0, keeps_delay=True, how="lost")

@@ -1,7 +1,7 @@
 """``beanpole list``: the jobs of a tube."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import chain, islice
 from typing import Any
 
@@ -75,7 +75,7 @@ def list(  # noqa: A001 - the word for it
     """List the jobs of TUBE by their ids, state by state.
 
     left is how many seconds are left of a delay or a time to run, why is what the worker said that failed last, if the
-    server knows it; --json has more.
+    server knows it; --json has more, such as how the last attempts failed.
 
     A server that knows list-jobs gives them page by page: each job that is there throughout is shown once. Another has
     no command for that: ids are asked for, one after the other, around those of the next ready, delayed and buried job
@@ -130,6 +130,8 @@ def record_of(job: JobInfo, *, bodies: bool) -> dict[str, object]:
         name: value for name, value in job.as_dict().items() if value is not None and name not in {"body", "reason"}
     }
     said = {name: text for name, text in (("death", death_of(job)), ("failed", job.reason)) if text}
+    if job.history:
+        known["history"] = [asdict(each) for each in job.history]
     return known | {"left": int(job.left or 0)} | said | (body_fields(job.body) if bodies else {})
 
 

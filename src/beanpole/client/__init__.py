@@ -13,7 +13,7 @@ from beanpole.client.aio import AsyncClient
 from beanpole.client.codec import BytesCodec, Codec, JsonCodec, TextCodec
 from beanpole.client.explanation import Explanation, Reason
 from beanpole.client.extended import JobField, Page
-from beanpole.client.job import Job, JobInfo
+from beanpole.client.job import FailedAttempt, Job, JobInfo
 from beanpole.client.plan import Result
 from beanpole.client.pool import AsyncPool, Pool
 from beanpole.client.putting import Inserted
@@ -42,6 +42,7 @@ __all__ = [
     "Client",
     "Codec",
     "Explanation",
+    "FailedAttempt",
     "FailureCounts",
     "FailureGroup",
     "GroupStats",

@@ -180,6 +180,22 @@ def died(facts: Facts) -> str:
     return f"{facts['ago']} s ago {death(facts['tube'], facts['attempts'], facts['why'])}"
 
 
+HOW = {
+    "failed": "its worker said so",
+    "released": "its worker released it",
+    "buried": "its worker buried it",
+    "timed-out": "its time to run ended",
+    "lost": "its worker's connection was lost",
+}
+"""How an attempt failed, by the word for it."""
+
+
+def ended(facts: Facts) -> str:
+    by = f" ({facts['by']})" if "by" in facts else ""
+    error = f": {facts['error']}" if "error" in facts else ""
+    return f"{facts['ago']} s ago, as {HOW.get(facts['how'], facts['how'])}{by}{error}"
+
+
 def moment_text(at: datetime) -> str:
     """A time of UTC as RFC 3339 has it, with milliseconds where there are any."""
     return at.isoformat(timespec="milliseconds").removesuffix("+00:00").removesuffix(".000") + "Z"
@@ -234,6 +250,7 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "meta": lambda facts: pairs_text(meta_of(facts["meta"])),
     "died": died,
     "failed": lambda facts: facts["reason"],
+    "ended": ended,
 }
 """What is said of each reason, by its word."""
 

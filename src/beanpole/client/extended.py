@@ -48,7 +48,7 @@ WORK_S = 600  # seconds that a server may take for a command that goes through a
 B = TypeVar("B")
 T = TypeVar("T")
 
-JobField = Literal["session", "peer", "left", "reason"]
+JobField = Literal["session", "peer", "left", "reason", "history"]
 """What a list says of jobs when it is asked to."""
 
 FIELDS: tuple[JobField, ...] = get_args(JobField)

@@ -13,6 +13,20 @@ B = TypeVar("B")
 
 
 @dataclass(frozen=True, slots=True)
+class FailedAttempt:
+    """How an attempt at a job failed."""
+
+    at: float
+    """When, in Unix seconds."""
+    how: str
+    """``failed``, ``released`` or ``buried`` (by its worker), ``timed-out`` or ``lost`` (its connection)."""
+    by: str
+    """The name or the address of its worker; empty: the server didn't know it any more."""
+    error: str
+    """The first line of what the worker said; empty: nothing."""
+
+
+@dataclass(frozen=True, slots=True)
 class JobInfo:
     """What the server says of a job beside its body. Times are in seconds.
 
@@ -59,6 +73,8 @@ class JobInfo:
     """After how many attempts it died."""
     why: str | None = None
     """How it died: ``attempts`` (the last one failed), ``expired`` or ``given-up`` (by its worker)."""
+    history: tuple[FailedAttempt, ...] | None = None
+    """How its last attempts failed, the latest first; up to five."""
     schedule: str | None = None
     """The schedule that has put it."""
     scheduled: float | None = None
@@ -107,7 +123,13 @@ def meta_of(text: str) -> dict[str, str]:
     return {unescaped(name): unescaped(value) for name, _, value in pairs}
 
 
-Kind = Callable[[str], int | float | str | dict[str, str]]
+def history(text: str) -> tuple[FailedAttempt, ...]:
+    """What a line of each attempt says. Raises ValueError for one that does not."""
+    lines = [line.split("\t", 3) for line in unescaped(text).split("\n")]
+    return tuple(FailedAttempt(seconds(at), how, by, error) for at, how, by, error in lines)
+
+
+Kind = Callable[[str], int | float | str | dict[str, str] | tuple[FailedAttempt, ...]]
 
 KINDS: dict[str, tuple[str, Kind]] = {
     "from": ("origin", str),
@@ -118,6 +140,7 @@ KINDS: dict[str, tuple[str, Kind]] = {
     **{name: (name, str) for name in ("why", "schedule")},
     **{name: (name, unescaped) for name in ("peer", "reason")},
     "meta": ("meta", meta_of),
+    "history": ("history", history),
 }
 """The fields of a JOB on the wire: what they are called here, and what each is."""
 

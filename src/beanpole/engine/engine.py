@@ -21,7 +21,6 @@ from cython.cimports.beanpole.engine.commands.long_command import LongCommand, a
 from cython.cimports.beanpole.engine.commands.serve import offer_all, offer_opened
 from cython.cimports.beanpole.engine.commands.table import rows
 from cython.cimports.beanpole.engine.policies.attempts import (
-    End,
     become_due,
     come_back,
     come_due,
@@ -31,6 +30,7 @@ from cython.cimports.beanpole.engine.policies.attempts import (
 from cython.cimports.beanpole.engine.policies.breaker import free_probe, is_excused, note_failure
 from cython.cimports.beanpole.engine.policies.expiry import follow_expiry
 from cython.cimports.beanpole.engine.policies.firing import fire_due
+from cython.cimports.beanpole.engine.policies.history import End
 from cython.cimports.beanpole.engine.policies.keeping import (
     end_lost,
     forget_token,

@@ -9,6 +9,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 import cython
+from cython.cimports.beanpole.engine.policies.history import ENTRY_FIXED, HISTORY_BYTES_MAX
 from cython.cimports.beanpole.engine.state.tags import (
     ATTEMPT_BYTES,
     DEATH_FIXED,
@@ -88,6 +89,7 @@ TAG_SIZES = {
     Tag.FAILURE_TEXT: (1, TEXT_BYTES_MAX),
     Tag.SCHEDULED: (SCHEDULED_FIXED + 1, SCHEDULED_FIXED + TUBE_NAME_BYTES_MAX),
     Tag.META: (1, META_BYTES_MAX),
+    Tag.HISTORY: (ENTRY_FIXED, HISTORY_BYTES_MAX),
 }
 """The tags of a job that this program knows, and of each the least and the most bytes of what it says."""
 

@@ -143,6 +143,8 @@ def listed(tube: str, state: str, wanted: Filter, bodies: int, *, with_fields: b
         most = min(left, FRAMES_MAX) if wanted.is_plain and left is not None else FRAMES_MAX
         size = (bodies or None) if lists_bodies else None
         fields = FIELDS if "list-jobs.fields" in features and (with_fields or wanted.reason) else ()
+        if with_fields and "field.history" in features:
+            fields = (*fields, "history")
         given = {"after": at, "bodies": size, "order": order, "fields": fields, "group": wanted.group or None}
         found = yield from ask(methodcaller("list_jobs", tube, state, most, **given))
         page = yield from fitting(found.jobs, wanted, left, 0 if lists_bodies else bodies, with_fields=with_fields)

@@ -55,6 +55,7 @@ cpdef enum Field:
     PEER
     LEFT
     REASON
+    HISTORY
     FIELD_COUNT
 
 cdef struct Arguments:

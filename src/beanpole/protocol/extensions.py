@@ -67,6 +67,7 @@ FIELD_NAMES = {
     Field.PEER: b"peer",
     Field.LEFT: b"left",
     Field.REASON: b"reason",
+    Field.HISTORY: b"history",
 }
 """What clients call each field that list-jobs has for them."""
 
@@ -137,12 +138,13 @@ FEATURE_NAMES: list = sorted(
     [
         *FEATURES,
         *[b"rule." + name.encode() for name in RULES],
+        *[b"field." + name for name in FIELD_NAMES.values()],
         *[b"schedule." + name for name in SCHEDULE_LINES],
         *[text for text, _, _ in EXTENSIONS],
         *[text + b"." + KIND_NAMES[kind] for text, _, options in EXTENSIONS for kind in options],
     ]
 )
-"""What list-extensions lists: `verb`, `verb.option`, `rule.name`, `schedule.line` and others, in byte order."""
+"""What list-extensions lists: `verb`, `verb.option`, `rule.name`, `field.name` and others, in byte order."""
 
 
 FORMAT_FIRST = 4

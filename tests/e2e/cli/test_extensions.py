@@ -187,7 +187,12 @@ def test_why_a_job_died(cli: Cli, client: Client[bytes], tube: str) -> None:
     assert "failed" not in shown[fresh]
     [peeked] = cli("peek", dead, "--json").objects
     assert (peeked["failed"], peeked["body"]) == (shown[dead]["failed"], "a")
-    assert cli("explain", dead).lines[-2:] == ["  - failed: ValueError: no", "      in line \\x1b 3"]
+    explained = cli("explain", dead).lines
+    assert explained[-3:-1] == ["  - failed: ValueError: no", "      in line \\x1b 3"]
+    assert explained[-1].startswith("  - ended: ")
+    assert explained[-1].endswith("ValueError: no")
+    [attempt] = shown[dead]["history"]
+    assert (attempt["how"], attempt["error"]) == ("failed", "ValueError: no")
     said = cli.shown("peek", dead, stream="stderr").splitlines()
     assert said[0].startswith(f"beanpole: job {dead} of {tube}: buried")
     assert said[-2:] == ["  - failed: ValueError: no", "      in line \\x1b 3"]

@@ -66,4 +66,9 @@ def test_extensions_are_listed_in_the_order_of_their_bytes() -> None:
     assert names == sorted(names)
     assert {b"- fractions", b"- list-extensions"} <= set(names)
     verbs = {each[0] for each in EXTENSIONS}
-    assert {text.split(b".")[0].removeprefix(b"- ") for text in names} == {b"fractions", b"rule", b"schedule"} | verbs
+    assert {text.split(b".")[0].removeprefix(b"- ") for text in names} == {
+        b"fractions",
+        b"rule",
+        b"field",
+        b"schedule",
+    } | verbs

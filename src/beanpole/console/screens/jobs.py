@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from beanpole.client import JobInfo, StatsTube
-from beanpole.client.explanation import ENDS
+from beanpole.client.explanation import ENDS, HOW
 from beanpole.client.extensions import ID_MAX, key_bytes
 from beanpole.console import limits
 from beanpole.console.actions.action import VERBS
@@ -192,7 +192,7 @@ SCREEN = Screen("/jobs", "jobs.html", show, live=("counts",), title="Jobs", key=
 
 # --- One job ----------------------------------------------------------------------------------------------------------
 
-PAST = {"died", "failed", "meta"}  # the reasons of `explain` that don't say why it waits
+PAST = {"died", "failed", "ended", "meta"}  # the reasons of `explain` that don't say why it waits
 
 
 async def show_job(view: View) -> dict[str, Any]:
@@ -224,6 +224,8 @@ async def show_job(view: View) -> dict[str, Any]:
         "reasons": [(each.word, visible(words.sentence(each.text))) for each in reasons if each.word not in hidden],
         "death": death,
         "ends": ENDS,
+        "history": [each.facts for each in reasons if each.word == "ended"],
+        "how": HOW,
         "failure": past["failed"].text if "failed" in past else None,
         "hides_bodies": view.server.hide_bodies,
         "body": None if view.server.hide_bodies else body_of(found, view.query.get("as", "")),

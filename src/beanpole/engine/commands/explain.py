@@ -10,6 +10,7 @@ is looked up piece by piece, as list-jobs does.
 import cython
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
 from cython.cimports.beanpole.engine.policies.expiry import dies_of_age, expiry_of
+from cython.cimports.beanpole.engine.policies.history import Ended, next_ended
 from cython.cimports.beanpole.engine.policies.uniqueness import may_return, rival
 from cython.cimports.beanpole.engine.state.breaker import Breaker
 from cython.cimports.beanpole.engine.state.groupjobs import group_of, is_next, ready_count
@@ -41,6 +42,7 @@ from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.libc.stdint import int64_t
 
 from beanpole.engine.commands.stats import STATE_NAMES, yaml
+from beanpole.engine.policies.history import WORDS
 from beanpole.engine.state.failures import WHY_WORDS
 
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
@@ -54,7 +56,7 @@ def explain(queue, now_ns, session, command):
         if job is None:
             return queue.not_found(session)
         session.read_index = queue.records.index
-        reasons = reasons_of(queue, now_ns, job) + past_reasons(now_ns, job)
+        reasons = reasons_of(queue, now_ns, job) + past_reasons(now_ns, job) + ended_reasons(now_ns, job)
         return session.out.text(said(about_job(queue, now_ns, job), reasons))
     tube: Tube = queue.tube_named(command.args.tube_at[: command.args.tube_bytes])
     if tube is None:
@@ -299,6 +301,23 @@ def past_reasons(now_ns: int64_t, job: Job) -> list[str]:
     at = find_tag(job, Tag.FAILURE_TEXT, cython.address(size))
     if at is not cython.NULL:
         reasons.append(reason("failed", reason=quoted(at[:size])))
+    return reasons
+
+
+def ended_reasons(now_ns: int64_t, job: Job) -> list[str]:
+    """Return how the last attempts at a job failed, the latest first."""
+    size: cython.Py_ssize_t = 0
+    ended: Ended
+    reasons: list[str] = []
+    at: cython.p_const_char = find_tag(job, Tag.HISTORY, cython.address(size)) if job.tag_bytes else cython.NULL
+    stop: cython.p_const_char = at + size
+    while at is not cython.NULL and next_ended(cython.address(at), stop, cython.address(ended)):
+        facts = {"ago": seconds(now_ns - ended.at_ns), "how": quoted(WORDS.get(ended.how, b""))}
+        if ended.holder_bytes:
+            facts["by"] = quoted(ended.holder[: ended.holder_bytes])
+        if ended.error_bytes:
+            facts["error"] = quoted(ended.error[: ended.error_bytes])
+        reasons.append(reason("ended", **facts))
     return reasons
 
 

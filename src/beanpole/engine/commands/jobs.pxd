@@ -1,7 +1,7 @@
 # The header of jobs.py.
 from libc.stdint cimport int64_t, uint64_t
 
-from beanpole.engine.policies.attempts cimport End
+from beanpole.engine.policies.history cimport End
 from beanpole.engine.state.job cimport Job
 from beanpole.engine.state.queue cimport Queue
 from beanpole.engine.state.session cimport Session

@@ -8,7 +8,6 @@ import cython
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin, group_given
 from cython.cimports.beanpole.engine.commands.serve import offer
 from cython.cimports.beanpole.engine.policies.attempts import (
-    End,
     Why,
     bury_job,
     come_back,
@@ -20,9 +19,11 @@ from cython.cimports.beanpole.engine.policies.attempts import (
     is_at_end,
     is_last_attempt,
     waits_to_count,
+    whole_bytes,
 )
 from cython.cimports.beanpole.engine.policies.breaker import is_excused, note_failure, note_success
 from cython.cimports.beanpole.engine.policies.expiry import count_expiry
+from cython.cimports.beanpole.engine.policies.history import End, History, keeps_history, make_history, note_end
 from cython.cimports.beanpole.engine.policies.uniqueness import key_holder, may_return
 from cython.cimports.beanpole.engine.state.heap import Heap
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State
@@ -91,6 +92,7 @@ def bury(queue, now_ns, session, command):
     if room != Room.OK:
         return queue.no_room(session, room)
     note_failure(queue, now_ns, job)
+    whole: cython.bint = keeps_history(job) and note_end(queue, now_ns, job, End.BURIED, False, dead_bytes(job))
     queue.leave(job)
     job.pri = command.pri
     job.bury_count += 1
@@ -98,7 +100,11 @@ def bury(queue, now_ns, session, command):
     if job.tag_bytes:
         end_attempt(job)
     bury_job(queue, job)
-    queue.records.job_changed(job)
+    if whole:
+        queue.records.job_put(job)
+        session.moved_count += whole_bytes(job) // FAILED_BYTES_PER_JOB
+    else:
+        queue.records.job_changed(job)
     return session.out.word(Word.BURIED)
 
 
@@ -137,7 +143,13 @@ def fail_job(queue, now_ns, session, command):
         return offer(queue, now_ns, job.tube)
     excused: cython.bint = is_excused(job, now_ns)
     dead: cython.bint = dead_now or (not excused and is_last_attempt(job))
-    longer: int64_t = tags_after(job, Tag.FAILURE_TEXT, command.body_bytes) - job.tag_bytes
+    history: History
+    make_history(queue, now_ns, job, End.FAILED, command.body_at, command.body_bytes, cython.address(history))
+    longer: int64_t = (
+        tags_after(job, Tag.FAILURE_TEXT, command.body_bytes)
+        + tags_after(job, Tag.HISTORY, history.size)
+        - 2 * cython.cast(int64_t, job.tag_bytes)
+    )
     whole: cython.bint = longer != 0 or dead
     room: cython.int = (
         queue.records.room_for_put(dead_bytes(job) + longer) if whole else queue.records.room_for_change(job.tag_bytes)
@@ -151,6 +163,7 @@ def fail_job(queue, now_ns, session, command):
         queue.records.job_dropped(job)
     queue.failures.remove(job)
     put_tag(job, Tag.FAILURE_TEXT, command.body_at, command.body_bytes)
+    put_tag(job, Tag.HISTORY, history.text, history.size)
     queue.failures.add(job)
     if command.args.given & bit(Kind.PRI):
         job.pri = command.args.pri
@@ -159,7 +172,7 @@ def fail_job(queue, now_ns, session, command):
     if dead:
         die(queue, now_ns, job, Why.FAILED if dead_now else Why.ATTEMPTS, whole)
     else:
-        come_back(queue, now_ns, job, End.SNOOZED if excused else End.RELEASED, command.args.delay_ns, whole)
+        come_back(queue, now_ns, job, End.SNOOZED if excused else End.FAILED, command.args.delay_ns, whole)
     session.out.word(Word.BURIED if dead else Word.RELEASED)
     return offer(queue, now_ns, job.tube)
 

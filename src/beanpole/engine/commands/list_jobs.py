@@ -14,6 +14,7 @@ of them.
 
 import cython
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin, group_given
+from cython.cimports.beanpole.engine.policies.history import Ended, next_ended
 from cython.cimports.beanpole.engine.state.groupjobs import first_jobs, first_of_group
 from cython.cimports.beanpole.engine.state.job import Job, State, deadline_of
 from cython.cimports.beanpole.engine.state.queue import Queue
@@ -36,10 +37,14 @@ from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memcpy, strlen
 
 from beanpole.engine import limits
+from beanpole.engine.policies.history import WORDS
 from beanpole.engine.state.failures import WHY_WORDS
 
 FIELD_TEXT_BYTES_MAX = cython.declare(cython.Py_ssize_t, 2_800)
 """Bytes of a text in a field: a line has at most 4 096, or 5 120 with headers. Few reasons have more."""
+
+LINE_BYTES = cython.declare(cython.Py_ssize_t, 4_080)
+"""Bytes of a line in which a history has its place, with its name and the end of it."""
 
 STATES = (b" state=ready pri=", b" state=reserved pri=", b" state=delayed pri=", b" state=buried pri=")
 states = cython.declare("const char *[4]")  # what a frame says of each State, up to the priority
@@ -101,11 +106,14 @@ def add_short_frame(out, queue, job, now_ns, body_bytes, fields):
     `fields` has a bit for each Field.
     """
     shown: cython.Py_ssize_t = min(body_bytes, job.body_bytes)
+    begin: cython.Py_ssize_t = out.buffer.size
     add_line(out, queue, job, now_ns, shown)
     out.add(b" size=", 6)
     out.add_number(job.body_bytes)
     if fields:
         add_fields(out, queue, job, now_ns, fields)
+        if fields >> Field.HISTORY & 1 and job.tag_bytes:
+            add_history(out, queue, job, begin + LINE_BYTES - out.buffer.size)
     out.end()
     out.add(job.body, shown)
     return out.end()
@@ -196,7 +204,7 @@ def add_fields(out: ReplyBuffer, queue: Queue, job: Job, now_ns: int64_t, fields
             peer: bytes = queue.describe(holder.owner).encode()
             if peer:
                 out.add(b" peer=", 6)
-                add_text(out, peer, len(peer))
+                add_text(out, peer, len(peer), FIELD_TEXT_BYTES_MAX)
     if fields >> Field.LEFT & 1 and (job.state == State.RESERVED or job.state == State.DELAYED):
         out.add(b" left=", 6)
         add_seconds(out, max(deadline_of(job) - now_ns, 0))
@@ -213,21 +221,57 @@ def add_fields(out: ReplyBuffer, queue: Queue, job: Job, now_ns: int64_t, fields
     said: cython.p_const_char = find_tag(job, Tag.FAILURE_TEXT, cython.address(size))
     if said is not cython.NULL:
         out.add(b" reason=", 8)
-        add_text(out, said, size)
+        add_text(out, said, size, FIELD_TEXT_BYTES_MAX)
     return 0
 
 
 @cython.cfunc
-def add_text(out: ReplyBuffer, text: cython.p_const_char, size: cython.Py_ssize_t) -> cython.int:
-    """Append a text as it stands in a field: spaces, control characters and percent signs as ``%`` and two digits."""
+def add_history(out: ReplyBuffer, queue: Queue, job: Job, left: cython.Py_ssize_t) -> cython.int:
+    """Append how the last attempts failed, if it is known: a line for each, with tabs, as many as `left` bytes have."""
+    size: cython.Py_ssize_t = 0
+    ended: Ended
+    at: cython.p_const_char = find_tag(job, Tag.HISTORY, cython.address(size))
+    if at is cython.NULL:
+        return 0
+    stop: cython.p_const_char = at + size
+    lines: list = []
+    while next_ended(cython.address(at), stop, cython.address(ended)):
+        at_ns: int64_t = max(ended.at_ns + queue.wall_lead_ns, 0)
+        moment = b"%d.%03d" % (at_ns // 1_000_000_000, at_ns // 1_000_000 % 1_000)
+        holder, error = ended.holder[: ended.holder_bytes], ended.error[: ended.error_bytes]
+        line: bytes = b"\t".join([moment, WORDS.get(ended.how, b""), holder, error])
+        left -= 3
+        for byte in line:
+            left -= 1 if is_plain(byte) else 3
+        if left < 0:
+            break
+        lines.append(line)
+    text: bytes = b"\n".join(lines)
+    if text:
+        out.add(b" history=", 9)
+    return add_text(out, text, len(text), LINE_BYTES)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def is_plain(byte: cython.int) -> cython.bint:
+    """Whether a byte stands in a field as it is."""
+    return byte > 32 and byte != 127 and byte != 37
+
+
+@cython.cfunc
+def add_text(
+    out: ReplyBuffer, text: cython.p_const_char, size: cython.Py_ssize_t, left: cython.Py_ssize_t
+) -> cython.int:
+    """Append a text as a field has it, in `left` bytes: spaces, control characters and ``%`` as ``%`` and digits."""
     digits: cython.p_const_char = b"0123456789ABCDEF"
     escaped: cython.char[3]
-    left: cython.Py_ssize_t = FIELD_TEXT_BYTES_MAX
     begin: cython.Py_ssize_t = 0
     at: cython.Py_ssize_t = 0
     while at < size:
         byte: cython.int = cython.cast(cython.uchar, text[at])
-        plain: cython.bint = byte > 32 and byte != 127 and byte != 37
+        plain: cython.bint = is_plain(byte)
         left -= 1 if plain else 3
         if left < 0:
             break
@@ -276,7 +320,7 @@ class Page(LongCommand):
     limit = cython.declare(uint32_t)  # jobs that it may have
     bodies = cython.declare(cython.Py_ssize_t)  # bytes that are shown of each body at the most
     bytes_left = cython.declare(cython.Py_ssize_t)
-    """Bytes of bodies that still have room, and of the reasons that are asked for."""
+    """Bytes of bodies that still have room, and of the reasons and histories that are asked for."""
     fields = cython.declare(cython.int)  # what else is said of each: a bit for each Field
     last_id = cython.declare(uint64_t)  # the id of its last job
 
@@ -285,7 +329,7 @@ class Page(LongCommand):
         """Add a job, unless its body has no room any more; the first one always has."""
         shown: cython.Py_ssize_t = min(self.bodies, cython.cast(cython.Py_ssize_t, job.body_bytes))
         size: cython.Py_ssize_t = shown
-        if self.fields >> Field.REASON & 1:
+        if self.fields >> Field.REASON & 1 or self.fields >> Field.HISTORY & 1:
             size += job.tag_bytes
         if self.count and size > self.bytes_left:
             return False

@@ -226,6 +226,7 @@ def replace(queue, now_ns, session, command, job):
     if job.tube.groups is not None:
         queue.end_of_group(job)
     put_tag(job, Tag.FAILURE_TEXT, cython.NULL, 0)
+    put_tag(job, Tag.HISTORY, cython.NULL, 0)
     forget_death(job)
     begin_count(job)
     merges: cython.bint = not command.args.given & bit(Kind.KEY)

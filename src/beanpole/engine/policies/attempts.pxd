@@ -1,6 +1,7 @@
 # The header of attempts.py.
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
+from beanpole.engine.policies.history cimport End
 from beanpole.engine.state.failures cimport Why
 from beanpole.engine.state.job cimport Job
 from beanpole.engine.state.queue cimport Queue
@@ -23,14 +24,6 @@ cdef int64_t whole_bytes(Job job) except -1
 
 cdef enum:
     CHANGE_BYTES = 100                   # what the record of a job counts that comes back and keeps its size
-
-cdef enum End:
-    # How the attempt at a job ended that comes back.
-    RELEASED                             # its holder gave it back, and has asked for room
-    SNOOZED                              # the same, and nothing is wrong with the job
-    TIMED_OUT                            # its time to run is over
-    LOST                                 # its holder is gone
-    EXCUSED                              # one of these two, while the tube's breaker is closed: it was no attempt
 
 cdef int64_t come_back(Queue queue, int64_t now_ns, Job job, End end, int64_t asked_ns, bint whole) except -1
 cdef bint is_at_end(Job job, int64_t now_ns) noexcept

@@ -17,6 +17,7 @@ of an attempt is counted by a later tick (:func:`count_begun`), a command that e
 
 import cython
 from cython.cimports.beanpole.engine.policies.expiry import begin_expiry, dies_of_age, expiry_of, stop_expiry
+from cython.cimports.beanpole.engine.policies.history import End, keeps_history, note_end
 from cython.cimports.beanpole.engine.policies.uniqueness import end_key, forget_key
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of
 from cython.cimports.beanpole.engine.state.queue import Queue
@@ -224,6 +225,8 @@ def come_back(queue, now_ns, job, end, asked_ns, whole):
     if not fails:
         attempt -= under_way
     else:
+        if end != End.FAILED and (end != End.LOST or is_counted) and keeps_history(job):
+            whole = note_end(queue, now_ns, job, end, whole, dead_bytes(job))
         if is_last_attempt(job):
             return die(queue, now_ns, job, Why.ATTEMPTS, whole)
         attempt = failed_attempt(job)
@@ -239,14 +242,14 @@ def come_back(queue, now_ns, job, end, asked_ns, whole):
     if is_counted and ((whole and fails) or has_count(job)):
         put_attempt(job, attempt, False)
     queue.leave(job)
-    if asked_ns or end <= End.SNOOZED:
+    if asked_ns or end <= End.BURIED:
         queue.enter_after(now_ns, job, asked_ns)
     else:
         queue.enter(job, State.READY, job.pri)  # its delay stays what was last asked for
     if whole:
         queue.records.job_put(job)
         return whole_bytes(job)
-    if end <= End.SNOOZED or ((end == End.TIMED_OUT or is_counted) and queue.records.room_for_timeout(job.tag_bytes)):
+    if end <= End.BURIED or ((end == End.TIMED_OUT or is_counted) and queue.records.room_for_timeout(job.tag_bytes)):
         queue.records.job_changed(job)
     return CHANGE_BYTES
 

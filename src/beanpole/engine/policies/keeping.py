@@ -10,8 +10,9 @@ is counted from the front (``Queue.takes_clients``, ``engine/restore.py``).
 """
 
 import cython
-from cython.cimports.beanpole.engine.policies.attempts import End, come_back
+from cython.cimports.beanpole.engine.policies.attempts import come_back
 from cython.cimports.beanpole.engine.policies.breaker import is_excused
+from cython.cimports.beanpole.engine.policies.history import End
 from cython.cimports.beanpole.engine.state.job import Job
 from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.session import Keep, Session

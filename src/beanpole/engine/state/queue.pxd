@@ -55,6 +55,7 @@ cdef class Queue:
     cdef KeyIndex keys                   # the jobs that hold a key; None: none ever did
     cdef ExpiryQueue expiry              # the jobs whose time to wait is limited; None: there never was one
     cdef readonly Failures failures      # jobs that have failed, counted
+    cdef dict holders                    # number of a session -> the address of its client, of some whose jobs failed
     cdef list unsettled                  # ids of jobs that the next tick deletes, if they are superseded; None: none
     cdef list uncounted                  # ids of held jobs whose attempt is not counted yet, for want of room; None: none
     cdef int64_t uncounted_until_ns      # when these are looked at again, engine clock

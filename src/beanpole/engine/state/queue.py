@@ -67,6 +67,7 @@ class Queue:
         self.records = Records() if records is None else records
         self.jobs = JobTable()
         self.failures = Failures()
+        self.holders = {}
         self.next_job_id = 1
         self.tubes = {}
         self.tubes_max = limits.TUBES_MAX

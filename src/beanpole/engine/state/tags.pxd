@@ -13,6 +13,7 @@ cpdef enum Tag:
     FAILURE_TEXT = 131                   # why its last attempt failed, as its worker said
     SCHEDULED = 132                      # which schedule has put it, for which of its times
     META = 134                           # its headers, as they were put
+    HISTORY = 135                        # how its last attempts failed
 
 cdef enum:
     TAG_FRAME_BYTES = 3                  # in front of what a tag says: its number and its size
