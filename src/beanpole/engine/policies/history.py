@@ -2,8 +2,8 @@
 
 The latest stands first. Only attempts that failed are in it, and only of jobs for which that matters: of a tube whose
 rules count attempts, or of which a worker has said with ``fail-job`` why one failed. It is in the record that the end
-of an attempt leaves anyhow; where the tag has another size than before, that is the whole job again. An end that leaves no
-record is not in it, and neither is one for which the log has no room.
+of an attempt leaves anyhow; where the tag has another size than before, that is the whole job again. An end that leaves
+no record is not in it, and neither is one for which the log has no room.
 """
 
 import cython
