@@ -1,4 +1,4 @@
-"""Real databases for tests: PostgreSQL servers of our own, in a folder that goes with them.
+"""Real databases for tests: PostgreSQL and MariaDB servers of our own, in a folder that goes with them.
 
 A server listens on a socket in its folder, and nowhere else. It may be killed, frozen and started again at any time;
 its address stays. Each test gets a database of its own. They refuse to run as root, so root runs them as `nobody`.
@@ -8,6 +8,7 @@ import os
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -21,7 +22,7 @@ import sqlalchemy as sa
 
 from tests.servers import START_TIMEOUT_S, missing_peer
 
-PROGRAMS = ("initdb", "postgres")
+PROGRAMS = {"postgresql": ("initdb", "postgres"), "mariadb": ("mariadb-install-db", "mariadbd")}
 """What makes a folder, and what serves it."""
 
 
@@ -31,8 +32,8 @@ def program(name: str) -> str | None:
     return shutil.which(name, path=os.pathsep.join([os.environ["PATH"], "/usr/sbin", *map(str, folders)]))
 
 
-def is_there() -> bool:
-    return all(map(program, PROGRAMS))
+def is_there(name: str = "postgresql") -> bool:
+    return all(map(program, PROGRAMS[name]))
 
 
 def as_whom() -> dict[str, Any]:
@@ -46,6 +47,14 @@ def as_whom() -> dict[str, Any]:
 class DatabaseServer:
     """A server process of PostgreSQL."""
 
+    name = "postgresql"
+    own = "postgres"
+    """The database that each server has."""
+
+    drop = "DROP DATABASE {} WITH (FORCE)"
+    end = signal.SIGQUIT
+    """How it is stopped: killed by us, PostgreSQL would leave shared memory behind."""
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.data = folder / "data"
@@ -54,23 +63,29 @@ class DatabaseServer:
         self._as_whom = as_whom()
         if self._as_whom:
             os.chown(folder, self._as_whom["user"], self._as_whom["group"])
-        self._make, self._serve = (program(each) or missing_peer(each) for each in PROGRAMS)
+        self._make, self._serve = (program(each) or missing_peer(each) for each in PROGRAMS[self.name])
         self.install()
 
     def install(self) -> None:
         """Makes the folder of the data."""
-        flags = ["--pgdata", str(self.data), "--username=beanpole", "--auth=trust", "--no-sync", "--locale=C"]
-        command = [self._make, *flags, "--encoding=UTF8"]
+        command = [self._make, *self.make_flags()]
         with (self.folder / "messages").open("ab") as output:
             subprocess.run(command, cwd=self.folder, stdout=output, stderr=output, check=True, **self._as_whom)
 
     def url(self, database: str) -> str:
         return f"postgresql+psycopg://beanpole@/{database}?host={self.folder}"
 
+    def make_flags(self) -> list[str]:
+        flags = ["--pgdata", str(self.data), "--username=beanpole", "--auth=trust", "--no-sync", "--locale=C"]
+        return [*flags, "--encoding=UTF8"]
+
+    def serve_flags(self) -> list[str]:
+        flags = ["-D", str(self.data), "-k", str(self.folder)]
+        return [*flags, "-c", "listen_addresses=", "-c", "shared_buffers=16MB"]
+
     def start(self) -> None:
         assert self.process is None
-        command = [self._serve, "-D", str(self.data), "-k", str(self.folder)]
-        command += ["-c", "listen_addresses=", "-c", "shared_buffers=16MB"]
+        command = [self._serve, *self.serve_flags()]
         give_up_at = time.monotonic() + START_TIMEOUT_S
         with (self.folder / "messages").open("ab") as output:
             while True:
@@ -84,7 +99,7 @@ class DatabaseServer:
                 popen.kill()
                 popen.wait()
                 said = (self.folder / "messages").read_text(errors="replace")[-2000:]
-                assert time.monotonic() < give_up_at, f"PostgreSQL does not start:\n{said}"
+                assert time.monotonic() < give_up_at, f"{self.name} does not start:\n{said}"
 
     def _answers(self) -> bool:
         try:
@@ -94,7 +109,7 @@ class DatabaseServer:
         return True
 
     def _administer(self, statement: str) -> None:
-        engine = sa.create_engine(self.url("postgres"), poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
+        engine = sa.create_engine(self.url(self.own), poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
         with engine.connect() as connection:
             connection.exec_driver_sql(statement)
 
@@ -107,7 +122,7 @@ class DatabaseServer:
         yield self.url(name)
         if self.process is None:
             self.start()
-        self._administer(f"DROP DATABASE {name} WITH (FORCE)")
+        self._administer(self.drop.format(name))
 
     def signal(self, number: int) -> None:
         assert self.process is not None
@@ -140,19 +155,43 @@ class DatabaseServer:
     def stop(self) -> None:
         """Ends the server at once; what it has kept goes with it."""
         if self.process is not None:
-            # Killed by us, PostgreSQL would leave shared memory behind.
             self.signal(signal.SIGCONT)
-            self.process.send_signal(signal.SIGQUIT)
+            self.process.send_signal(self.end)
             self.process.wait()
             self.process = None
 
 
+class MariaServer(DatabaseServer):
+    """A server process of MariaDB."""
+
+    name = "mariadb"
+    own = "mysql"
+    drop = "DROP DATABASE {}"
+    end = signal.SIGKILL
+
+    def make_flags(self) -> list[str]:
+        flags = ["--no-defaults", f"--datadir={self.data}", "--auth-root-authentication-method=normal"]
+        return [*flags, f"--tmpdir={self.folder}"]  # a start removes the temporary tables of others in one folder
+
+    def serve_flags(self) -> list[str]:
+        flags = ["--no-defaults", "--skip-networking", "--skip-log-bin", f"--datadir={self.data}"]
+        flags += [f"--socket={self.folder}/socket", f"--pid-file={self.folder}/pid", f"--tmpdir={self.folder}"]
+        return [*flags, "--innodb-buffer-pool-size=16M"]
+
+    def url(self, database: str) -> str:
+        return f"mariadb+pymysql://root@localhost/{database}?unix_socket={self.folder}/socket"
+
+    def _answers(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as probe:  # PyMySQL does not close a socket that can't be connected
+            return not probe.connect_ex(f"{self.folder}/socket") and super()._answers()
+
+
 @contextmanager
-def database_server() -> Iterator[DatabaseServer]:
+def database_server(kind: type[DatabaseServer] = DatabaseServer) -> Iterator[DatabaseServer]:
     """A running server."""
     folder = Path(tempfile.mkdtemp(prefix="beanpole-"))
     try:
-        server = DatabaseServer(folder)
+        server = kind(folder)
         try:
             server.start()
             yield server
@@ -192,16 +231,17 @@ class DatabaseServers:
     """Starts a server when a test needs it first, and ends it."""
 
     def __init__(self) -> None:
-        self._running: DatabaseServer | None = None
+        self._running: dict[type[DatabaseServer], DatabaseServer] = {}
         self._ends = ExitStack()
 
     @contextmanager
-    def database(self) -> Iterator[Database]:
+    def database(self, kind: type[DatabaseServer] = DatabaseServer) -> Iterator[Database]:
         """A new database."""
-        if self._running is None:
-            self._running = self._ends.enter_context(database_server())
-        with self._running.new_database() as url:
-            yield Database(url, self._running)
+        if kind not in self._running:
+            self._running[kind] = self._ends.enter_context(database_server(kind))
+        server = self._running[kind]
+        with server.new_database() as url:
+            yield Database(url, server)
 
     def stop(self) -> None:
         self._ends.close()
