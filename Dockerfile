@@ -13,7 +13,7 @@ WORKDIR /build
 COPY compiling.py constraints.txt pyproject.toml progress.py sbom.cdx.json setup.py stubs.py MANIFEST.in README.md LICENSE ./
 COPY src ./src
 COPY ids ./ids
-ARG EXTRAS=console,cluster
+ARG EXTRAS=console,cluster,relay
 ARG IDS=
 RUN python -m venv /opt/beanpole \
     && /opt/beanpole/bin/pip install --no-cache-dir --constraint constraints.txt ".[${EXTRAS}]" ${IDS}

@@ -73,7 +73,7 @@ def test_services_may_do_the_same() -> None:
     ]
     for each in forbidden:
         each.pop("RestartPreventExitStatus", None)
-    assert forbidden[0] == forbidden[1] == forbidden[2]
+    assert all(each == forbidden[0] for each in forbidden)
 
 
 def test_units_run_commands_that_there_are() -> None:
