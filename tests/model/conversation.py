@@ -8,7 +8,7 @@ after it, or far beyond several of them.
 import operator
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, assume, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -562,6 +562,7 @@ class Conversation(RuleBasedStateMachine):
             self.world.tick(now_ns - self.world.now_ns)
             before = list(self.model.buried)
             self.model.tick(now_ns)
+            assume(not self.model.tied)
             self.bury_as_the_engine([job for job in self.model.buried if job not in before])
             self.world.settle()
             self.follow("")
@@ -619,7 +620,7 @@ class Conversation(RuleBasedStateMachine):
         return sent
 
 
-def converse(machine: type[Conversation], count: int) -> None:
+def converse(machine: type[Conversation], count: int, **how: Any) -> None:  # noqa: ANN401 - settings of Hypothesis
     """Invents so many conversations, and has all of them. Raises AssertionError with the shortest one that fails."""
-    wanted = settings(max_examples=count, stateful_step_count=STEPS, deadline=None)
+    wanted = settings(max_examples=count, stateful_step_count=STEPS, deadline=None, **how)
     run_state_machine_as_test(machine, settings=settings(wanted, suppress_health_check=list(HealthCheck)))

@@ -37,6 +37,9 @@ NEEDS: dict[str, Callable[[Thing, Thing], bool]] = {
 class Model(Scheduling, Explaining, Listing, Keeping):
     """Jobs and time, and who gets what."""
 
+    tied = False
+    """Whether the times of several sessions have ended at once where it matters whose jobs came back first."""
+
     def tick(self, now: int) -> None:
         self.now = now
         self.fire_due()
@@ -47,6 +50,7 @@ class Model(Scheduling, Explaining, Listing, Keeping):
                 min(due, key=lambda job: min(self.over_at(job), job.over if self.is_over(job) else NEVER))
             )
             together = [job for job in due if self.timer(job) == first]
+            self.tied |= self.is_tied(due, together)
             for job in sorted(together, key=lambda job: (self.over_at(job), job.id)):
                 self.end_time(job)
             self.forget_lost()
@@ -58,6 +62,13 @@ class Model(Scheduling, Explaining, Listing, Keeping):
                 self.answer(session, "DEADLINE_SOON")
             elif session.until <= now:
                 self.answer(session, "TIMED_OUT")
+
+    def is_tied(self, due: list[Thing], together: list[Thing]) -> bool:
+        """Whether the time of others ends just as that of these, and there are groups: they remember who came first."""
+        ends, others = {self.over_at(job) for job in together}, [job for job in due if job not in together]
+        return any(job.group or job.tube in self.served for job in due) and any(
+            self.over_at(job) in ends for job in others
+        )
 
     def timer(self, job: Thing) -> object:
         """Those jobs of which the time ends together: when it ends of the first, of all."""

@@ -4,7 +4,7 @@ python -m tests.soak.model [SECONDS] [--seed N]
 
 Each seed is some conversations of several connections, which Hypothesis invents, pipelined where nobody waits: every
 reply is the one that the model gives. The server's clock is the test's (`tests.soak.clock`), so nothing happens by
-itself. Of a failure the shortest conversation is printed that still fails, and the seed.
+itself. Of a failure the steps of its conversation are printed, and the seed.
 """
 
 import signal
@@ -31,6 +31,9 @@ from tests.soak.seeds import arguments, named, say, seeds
 
 CONVERSATIONS = 20
 """Of one seed."""
+
+AS_IT_IS = {"phases": [hypothesis.Phase.generate], "database": None, "report_multiple_bugs": False}
+"""A conversation that fails is told as it was, and nothing else ran before: to find a shorter one takes an hour."""
 
 PATIENCE_S = 20.0
 """How long the server may take until it says what the model says."""
@@ -128,8 +131,11 @@ class RealConversation(Conversation):
 
     def cut(self, name: str) -> None:
         """Resets a connection: by nothing that a client does the server's side ends it."""
+        session = self.sessions[name]
         self.world.disconnect(name)
-        self.model.end(self.sessions[name])
+        self.model.half_close(session)  # what it sent behind a reserve still runs, as a server promises
+        if session in self.model.sessions:
+            self.model.end(session)
         self.forget(name)
         self.follow("")
         self.keep_up()
@@ -164,6 +170,10 @@ class RealConversation(Conversation):
 
     def keep_up(self) -> None:
         """Waits until the server has done what the model has: until its `stats` say the same."""
+        if (
+            self.model.next_deadline() <= self.model.now
+        ):  # by what was said, as that a schedule is set: the next turn looks
+            super().jump_to(self.model.now)
         give_up_at = time.monotonic() + PATIENCE_S
         while True:
             got, wanted = self.asked([("stats",)])
@@ -180,6 +190,7 @@ class RealConversation(Conversation):
         commands = self.seen()
         for command, got, wanted in zip(commands, *self.asked(commands), strict=True):
             assert got == wanted, f"{command}: {got!r}, the model says {wanted!r}"
+        self.keep_up()  # so that its last command is `stats`, whether the server hears somebody else or it first
 
     def asked(self, commands: list[tuple[Any, ...]]) -> tuple[list[bytes], list[bytes]]:
         """What the server answers the observer, and the model."""
@@ -221,9 +232,10 @@ class RealConversation(Conversation):
         self.keep_up()
 
     def jump_to(self, now_ns: int) -> None:
-        """Lets time pass, unless somebody would go on in the same turn as the observer asks."""
+        """Lets time pass, and the server see it, unless somebody would go on in the same turn as the observer asks."""
         if not any(session.todo for session in self.sessions.values()):
             super().jump_to(now_ns)
+            self.keep_up()
 
     def step_clock(self, step: int) -> None:
         """Sets the wall clock, unless nobody could look at it then."""
@@ -245,7 +257,7 @@ def main() -> None:
         RealConversation.clock = Clock(Path(folder), START_NS)
         for seed in seeds(arguments(__doc__).parse_args()):
             with named("model", seed):
-                converse(hypothesis.seed(seed)(RealConversation), CONVERSATIONS)
+                converse(hypothesis.seed(seed)(RealConversation), CONVERSATIONS, **AS_IT_IS)
             say(f"seed {seed}: {RealConversation.command_count} commands answered as the model says, so far")
 
 
