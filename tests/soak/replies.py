@@ -10,11 +10,11 @@ OF_THE_SERVER = re.compile(rb"^( *(?:turn|turn-commands|sync)): [\d ]+$", re.MUL
 
 
 def plain(reply: bytes) -> bytes:
-    """A reply without what the model can't know: who is at the other end, and what the server measures of itself."""
+    """A reply without what the model can't know: who is at the other end, or was, and what the server measures of itself."""
     if not reply.startswith(b"OK "):
         return re.sub(rb" peer=%b" % PEER, b"", reply) if reply.startswith(b"JOBS ") else reply
     text = reply.partition(b"\r\n")[2]
-    text = re.sub(rb'"%b"' % PEER, b'""', re.sub(rb', "peer": "%b"' % PEER, b"", text))
+    text = re.sub(rb'"%b"' % PEER, b'""', re.sub(rb', "(?:peer|by)": "(?:%b|gone)"' % PEER, b"", text))
     return OF_THE_SERVER.sub(rb"\1:", text)
 
 
