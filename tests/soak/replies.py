@@ -10,7 +10,7 @@ OF_THE_SERVER = re.compile(rb"^( *(?:turn|turn-commands|sync)): [\d ]+$", re.MUL
 
 
 def plain(reply: bytes) -> bytes:
-    """A reply without what the model can't know: who is at the other end, or was, and what the server measures of itself."""
+    """A reply without what the model can't know: who is or was at the other end, and what a server measures."""
     if not reply.startswith(b"OK "):
         return re.sub(rb" peer=%b" % PEER, b"", reply) if reply.startswith(b"JOBS ") else reply
     text = reply.partition(b"\r\n")[2]
