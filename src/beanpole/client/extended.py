@@ -253,7 +253,7 @@ class Extended(Generic[B]):
         unless there is a group.
         """
         words = [choice(each, RESTING, "state") for each in dict.fromkeys(states)]
-        data, needs = line(b"clear-tube", wire.tube_name(tube), *words, group=optional(group, key_bytes))
+        data, needs = line(b"clear-tube", wire.tube_name(tube), *words, group=optional(group, key_bytes, "a group"))
         instead = partial(fallback.clear, self._session, tube, states or RESTING) if group is None else None
         return Call(data, Word.CLEARED, number, needs=needs, instead=instead, wait_s=WORK_S)
 
@@ -279,7 +279,7 @@ class Extended(Generic[B]):
             choice(state, RESTING, "state"),
             whole(bound, PRI_MAX, "bound"),
             to=optional(to, wire.tube_name),
-            group=optional(group, key_bytes),
+            group=optional(group, key_bytes, "a group"),
         )
         instead = (
             None if to is None or group is not None else partial(fallback.move, self._session, tube, state, to, bound)
@@ -329,7 +329,7 @@ class Extended(Generic[B]):
             bodies=optional(bodies, whole, PRI_MAX, "bodies"),
             order=optional(order, choice, ("next",), "order"),
             fields=b",".join([choice(each, FIELDS, "field") for each in fields]) or None,
-            group=optional(group, key_bytes),
+            group=optional(group, key_bytes, "a group"),
         )
         instead = None
         if bodies is None and order is None and group is None and not fields:
@@ -366,7 +366,7 @@ class Extended(Generic[B]):
         made = line(
             b"stats-groups",
             wire.tube_name(tube),
-            group=optional(group, key_bytes),
+            group=optional(group, key_bytes, "a group"),
             limit=page_size(limit),
             order=optional(order, choice, ("held", "ready"), "order"),
         )
@@ -378,7 +378,7 @@ class Extended(Generic[B]):
 
         Raises NotFoundError if the group has no job and is not paused, OutOfMemoryError if too many are.
         """
-        data, needs = line(b"pause-group", wire.tube_name(tube), key_bytes(group), seconds(delay, "delay"))
+        data, needs = line(b"pause-group", wire.tube_name(tube), key_bytes(group, "a group"), seconds(delay, "delay"))
         return Call(data, Word.PAUSED, needs=needs)
 
     @command

@@ -68,16 +68,16 @@ def unix_seconds(value: object, name: str) -> bytes:
     return seconds(value, name, MOMENT_S_MAX)
 
 
-def key_bytes(key: object) -> bytes:
-    """The key of a job. Raises ArgumentError."""
+def key_bytes(key: object, what: str = "a key") -> bytes:
+    """The key of a job, or what is as that: the name of its group. Raises ArgumentError."""
     if not isinstance(key, str):
-        raise ArgumentError(f"a key must be a string, not {key!r}")
+        raise ArgumentError(f"{what} must be a string, not {key!r}")
     try:
         data = key.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise ArgumentError(f"a key is text in UTF-8: {key!r}") from None
+        raise ArgumentError(f"{what} is text in UTF-8: {key!r}") from None
     if not 1 <= len(data) <= limits.KEY_BYTES_MAX or any(byte <= 32 or byte == 127 for byte in data):
-        raise ArgumentError(f"a key has 1 to {limits.KEY_BYTES_MAX} bytes, no space and no control: {key!r}")
+        raise ArgumentError(f"{what} has 1 to {limits.KEY_BYTES_MAX} bytes, no space and no control: {key!r}")
     return data
 
 
@@ -91,7 +91,8 @@ def meta_bytes(meta: object) -> bytes:
         raise ArgumentError(f"meta is text in UTF-8: {meta!r}") from None
     most, pairs = limits.META_BYTES_MAX, limits.META_PAIRS_MAX
     if "" in meta or len(meta) > pairs or len(data) > most:
-        raise ArgumentError(f"meta has names, up to {pairs}, and {most} bytes as it is sent, not {len(data)}: {meta!r}")
+        given = f"{len(meta)} and {len(data)}: {', '.join(map(repr, meta))}"
+        raise ArgumentError(f"meta has up to {pairs} names, none empty, and {most} bytes as it is sent, not {given}")
     return data
 
 

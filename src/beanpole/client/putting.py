@@ -142,7 +142,7 @@ def call_of(
         within=optional(within, seconds, "within"),
         until=optional(until, choice, ("delete", "reserve"), "until"),
         expire=optional(expire, seconds, "expire"),
-        group=optional(group, key_bytes),
+        group=optional(group, key_bytes, "a group"),
         meta=optional(meta or None, meta_bytes),
     )
     if key is None and (taken is not None or until is not None):
