@@ -45,7 +45,8 @@ def test_the_decoder_reads_what_the_grammar_says(verb: str) -> None:
     for _ in range(SENTENCES):
         count = b"%d" % chance.randint(1, 1000)
         number, wait = b"%d" % chance.randrange(1 << 31), b"%d" % chance.randint(0, 600)
-        line = GRAMMAR.sentence(verb, chance, said | {"count": count, "number": number, "wait": wait})
+        numbers = {"count": count, "number": number, "wait": wait, "span": b"%d" % chance.randint(1, 86_400)}
+        line = GRAMMAR.sentence(verb, chance, said | numbers)
         words = line.partition(b"\r\n")[0].split(b" ")[1:]
         names = [word.partition(b"=")[0] for word in words if b"=" in word]
         decoder = Decoder(len(BODY))

@@ -39,6 +39,9 @@ TUBES_MAX = 2**31 - 1
 SCHEDULES_MAX = 100_000
 """Schedules that there may be, unless ``--schedules-max`` says otherwise: they outlive who has set them."""
 
+ONCE_MAX = 1_000_000
+"""Tokens of puts that are done once, unless ``--once-max`` says otherwise: at 40 bytes each."""
+
 SCHEDULE_LEVEL = 1
 """The documents of schedules that this program understands; a log that has one of a greater level is refused."""
 

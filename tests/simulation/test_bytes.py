@@ -54,7 +54,8 @@ def state_of(engine: Engine) -> Jobs:
         for job in engine.jobs.jobs()
     )
     pauses = [b"%b %b %d" % (each.tube, each.group, each.until_ns) for each in group_pauses(engine)]
-    return (*jobs, *[said.text for said in schedules_of(engine).values()], *pauses)
+    tokens = [] if engine.once is None else sorted(b"%b %d %d" % (each[0], *each[2:]) for each in engine.once.tokens())
+    return (*jobs, *tokens, *[said.text for said in schedules_of(engine).values()], *pauses)
 
 
 @dataclass
@@ -143,6 +144,9 @@ class Writer:
         self.say(b"set-schedule t 26", b"at: 2100-01-01T00:00:00Z\n\n")
         self.say(b"drop-schedule t")
         self.say(b"fire-schedule s")
+        self.say(b"put-job 2 once=a key=k", b"ab")
+        self.say(b"put-job 1 once=b key=k", b"x")
+        self.say(b"put-job 3 once=c key=k taken=replace", b"abc")
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["crashed", "closed"])

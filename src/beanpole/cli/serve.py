@@ -377,6 +377,14 @@ log_format = option(
     help="Schedules that there may be; set-schedule of one more is answered with BAD_SCHEDULE.",
 )
 @option(
+    "--once-max",
+    type=click.IntRange(0, 2**32 - 2),
+    metavar="N",
+    default=limits.ONCE_MAX,
+    show_default=True,
+    help="Tokens of puts with once= that there may be; a put with one more is answered with OUT_OF_MEMORY.",
+)
+@option(
     "--connections-max",
     type=click.IntRange(1),
     metavar="N",

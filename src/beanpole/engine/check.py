@@ -9,6 +9,7 @@ from cython.cimports.beanpole.engine.state.groupjobs import group_name, ready_co
 from cython.cimports.beanpole.engine.state.groups import has_group_rules
 from cython.cimports.beanpole.engine.state.heap import Heap, Item
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of
+from cython.cimports.beanpole.engine.state.once import OnceTable
 from cython.cimports.beanpole.engine.state.schedule import Schedule, ScheduleTable
 from cython.cimports.beanpole.engine.state.session import Session, wide_waiting
 from cython.cimports.beanpole.engine.state.tags import read_flags
@@ -37,6 +38,7 @@ def check(engine: Engine) -> None:
     check_counts(engine)
     check_keys(engine)
     check_expiry(engine)
+    check_once(engine)
     check_failures(engine)
     check_times(engine)
     check_schedules(engine)
@@ -95,6 +97,16 @@ def check_keys(engine: Engine) -> None:
     assert holders == (0 if engine.keys is None else engine.keys.count), "the index has keys of jobs that are gone"
     if engine.keys is not None:
         engine.keys.check()
+
+
+def check_once(engine: Engine) -> None:
+    """Assert that each token is found by its hash, and that ticks look for those that have ended."""
+    table: OnceTable = engine.once
+    if table is not None:
+        table.check()
+        due_ns = engine.next_deadline_ns
+        latest_ns = max(table.look_at_ns, engine.started_at_ns)
+        assert table.count == 0 or 0 <= due_ns <= latest_ns, "nobody looks which tokens have ended"
 
 
 def check_expiry(engine: Engine) -> None:

@@ -41,6 +41,7 @@ from cython.cimports.beanpole.engine.policies.keeping import (
     stop_waiting_for,
     wait_again,
 )
+from cython.cimports.beanpole.engine.policies.once import forget_ended
 from cython.cimports.beanpole.engine.policies.pausing import end_pauses
 from cython.cimports.beanpole.engine.policies.throttle import and_opened, attach, keep_bucket, open_if_free
 from cython.cimports.beanpole.engine.policies.uniqueness import forget_key, keep_key, settle
@@ -58,6 +59,8 @@ from beanpole.engine import limits
 MOVES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.MOVES_PER_TURN)
 JOBS_PER_TICK = cython.declare(cython.Py_ssize_t, limits.JOBS_PER_TICK)
 LEAST_PER_TICK = cython.declare(cython.Py_ssize_t, limits.LEAST_PER_TICK)
+TOKENS_PER_TICK = cython.declare(cython.Py_ssize_t, limits.TOKENS_PER_TICK)
+SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 KEPT_JOBS_MAX = cython.declare(cython.Py_ssize_t, limits.KEPT_JOBS_MAX)
 FAILED_BYTES_PER_JOB = cython.declare(int64_t, limits.FAILED_BYTES_PER_JOB)
 
@@ -234,6 +237,9 @@ class Engine(Queue):
         if self.opened is not None:
             offer_opened(self, now_ns)
         moved: cython.Py_ssize_t = MOVES_PER_TURN - self.moves_left
+        if self.once is not None and self.once.look_at_ns <= now_ns:
+            forget_ended(self, now_ns, TOKENS_PER_TICK)
+            self.once.look_at_ns = now_ns + SECOND_NS
         if 0 <= self.schedules_at_ns <= now_ns:
             moved += self.run_schedules(now_ns, JOBS_PER_TICK - moved)
             self.moves_left = max(min(self.moves_left, JOBS_PER_TICK - moved), 0)

@@ -13,6 +13,9 @@ One that expires counts twice, one that dies as more: see FAILED_BYTES_PER_JOB.
 LEAST_PER_TICK = 500
 """Jobs that move by themselves in a turn, whatever else is due: schedules that fire without end leave so much."""
 
+TOKENS_PER_TICK = 5_000
+"""Tokens of puts that are done once that are looked at each second, whether they have ended: under a millisecond."""
+
 WIDE_WATCHES = 5_000
 """Watched tubes above which a session does not look at each of them, a fraction of a millisecond: see session.py."""
 

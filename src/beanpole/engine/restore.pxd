@@ -26,6 +26,7 @@ cdef class Restore:
     cdef int hold(self, Job job, bytes token, uint32_t seconds) except -1
     cdef int tube(self, bytes name, uint32_t pause_s, int64_t until_ns, bytes tags, uint64_t segment) except -1
     cdef int group(self, bytes tube, bytes name, uint32_t pause_s, int64_t until_ns, uint64_t segment) except -1
+    cdef int once(self, bytes token, uint64_t id, int64_t until_ns, uint64_t segment) except -1
     cdef int set_tube(self, Tube tube, uint32_t pause_s, int64_t until_ns, bytes tags, uint64_t segment) except -1
     cpdef int rules(self, int64_t set_at_ns, bytes text, uint64_t segment) except -1
     cdef int schedule(self, bytes name, bytes text, ScheduleState *state, int64_t set_at_ns, uint8_t level,

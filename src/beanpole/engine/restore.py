@@ -19,6 +19,7 @@ from cython.cimports.beanpole.engine.commands.tubes import attach_all
 from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.policies.attempts import defer, has_count, is_under_way
 from cython.cimports.beanpole.engine.policies.keeping import keep, lose
+from cython.cimports.beanpole.engine.policies.once import forget, forget_ended, note
 from cython.cimports.beanpole.engine.policies.pausing import end_pause, end_pauses, set_pause
 from cython.cimports.beanpole.engine.policies.throttle import close_if_taken, replace_rules
 from cython.cimports.beanpole.engine.policies.uniqueness import forget_key
@@ -26,6 +27,7 @@ from cython.cimports.beanpole.engine.state.groupjobs import group_name
 from cython.cimports.beanpole.engine.state.groups import choose, order, place, recall
 from cython.cimports.beanpole.engine.state.heap import Heap
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of, new_job, set_tags
+from cython.cimports.beanpole.engine.state.once import OnceTable, Token
 from cython.cimports.beanpole.engine.state.schedule import Schedule, ScheduleTable
 from cython.cimports.beanpole.engine.state.session import Session
 from cython.cimports.beanpole.engine.state.tags import put_attempt, read_flags
@@ -37,6 +39,9 @@ from beanpole.protocol.rules import parse
 
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 GROUPS_PAUSED_MAX = cython.declare(cython.Py_ssize_t, limits.GROUPS_PAUSED_MAX)
+TOKENS_PER_TURN = cython.declare(
+    cython.Py_ssize_t, 64
+)  # of which is looked whether they have ended, as the log is read
 
 
 @cython.cfunc
@@ -188,6 +193,21 @@ class Restore:
             self.unconfirmed.append(pause)
         return 0
 
+    def once(self, token, id, until_ns, segment):
+        """Note what the put of a token was answered with, or forget that: it has ended."""
+        noted: cython.pointer(Token) = note(self.engine, token, id, until_ns // SECOND_NS)
+        noted.segment = cython.cast(uint32_t, segment)
+        return self.engine.records.once_restored(noted)
+
+    def drop_tokens(self, first_segment: uint64_t) -> None:
+        """Forget the tokens that have ended in segments before one: who wrote the log has not moved them."""
+        table: OnceTable = self.engine.once
+        number: cython.Py_ssize_t = 0 if table is None else table.count
+        while number:
+            number -= 1
+            if table.at(number).segment < first_segment:
+                forget(self.engine, number)
+
     def rules(self, set_at_ns, text, segment):
         """Set the rules of a pattern: its text is followed by LF and theirs; without LF it has none any more."""
         engine: Engine = self.engine
@@ -305,6 +325,8 @@ class Restore:
                 else:
                     self.confirm_delay(self.engine.jobs.find(each))
             self.unconfirmed = []
+        if self.engine.once is not None:
+            forget_ended(self.engine, self.clock_ns, TOKENS_PER_TURN)
         if self.engine.group_pauses is not None and end_pauses(self.engine, self.clock_ns, GROUPS_PAUSED_MAX):
             self.engine.opened = None  # nobody waits
         return 0

@@ -3,6 +3,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 from beanpole.engine.state.job cimport Job
+from beanpole.engine.state.once cimport Token
 from beanpole.engine.state.schedule cimport Schedule
 from beanpole.engine.state.tube cimport GroupPause, RuleSet, Tube
 from beanpole.log.format cimport CLOSING_BYTES, DELETED_RECORD, SEGMENT_HEADER, TURN_RECORD
@@ -19,6 +20,7 @@ cdef class Accounts:
     cdef readonly uint64_t first_segment # the oldest segment; 0: there is none
     cdef readonly int64_t live_bytes     # bytes of the records of all live jobs, pauses, rules and schedules
     cdef readonly int64_t live_count     # live jobs
+    cdef readonly int64_t token_count    # tokens of puts
     cdef readonly int64_t largest_bytes  # the largest record of a job since there was no live job
 
     cdef readonly bint unlimited         # nothing is ever short: the log has its home elsewhere, and no spare segments
@@ -38,6 +40,8 @@ cdef class Accounts:
     cdef int drop_group(self, GroupPause pause) except -1
     cdef int count_rules(self, RuleSet rules) except -1
     cdef int drop_rules(self, RuleSet rules) except -1
+    cdef int count_token(self, Token *token) except -1
+    cdef int drop_token(self, Token *token) except -1
     cdef int count_schedule(self, Schedule schedule) except -1
     cdef int drop_schedule(self, Schedule schedule) except -1
     cdef int count_bytes(self, uint64_t segment, int64_t size) except -1

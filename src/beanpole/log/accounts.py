@@ -23,7 +23,14 @@ from bisect import insort
 
 import cython
 from cython.cimports.beanpole.engine.state.records import Room
-from cython.cimports.beanpole.log.format import DELETED_RECORD, group_bytes, pause_bytes, rules_bytes, schedule_bytes
+from cython.cimports.beanpole.log.format import (
+    DELETED_RECORD,
+    ONCE_RECORD,
+    group_bytes,
+    pause_bytes,
+    rules_bytes,
+    schedule_bytes,
+)
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.stdlib import free, realloc
 from cython.cimports.libc.string import memmove, memset
@@ -114,6 +121,19 @@ class Accounts:
         if rules.segment:
             self.drop_bytes(rules.segment, rules_bytes(rules))
             rules.segment = 0
+        return 0
+
+    def count_token(self, token):
+        """Book the record of a token in the segment that it says."""
+        self.token_count += 1
+        return self.count_bytes(token.segment, ONCE_RECORD)
+
+    def drop_token(self, token):
+        """Book that the record of a token is gone, if it has one."""
+        if token.segment:
+            self.drop_bytes(token.segment, ONCE_RECORD)
+            self.token_count -= 1
+            token.segment = 0
         return 0
 
     def count_schedule(self, schedule):
@@ -287,7 +307,7 @@ class Accounts:
         if self.largest_bytes > whole and live_bytes > whole:
             if not self.has_large(self.largest_bytes, 1):
                 return False
-            taken, behind = 0, DELETED_RECORD
+            taken, behind = 1 if self.token_count else 0, DELETED_RECORD  # behind the job, its token needs another
         elif rest > whole:  # only when the size of segments was made smaller
             taken, behind = 1 + 2 * rest // whole, 0
         spares: int64_t = self.spare_count - taken

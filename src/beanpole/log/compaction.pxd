@@ -19,6 +19,7 @@ cdef class Compaction:
     cdef readonly uint64_t moved_count   # jobs, pauses, rules and schedules ever moved
     cdef list items                      # the ids of jobs that it holds whole, the names of schedules, tubes whose pauses it holds, and rules; None: not known yet
     cdef bint complete                   # whether no job or schedule of the segment is missing in them
+    cdef Py_ssize_t tokens_left          # tokens, from the first on, that are still to be looked at; -1: all that there are
     cdef Py_ssize_t at                   # of these, those that are dealt with
     cdef int64_t seen_bytes              # bytes of the log up to which what was written had its share of compaction
     cdef uint64_t pass_end               # the newest segment when a pass over the log began; 0: none has
@@ -27,6 +28,7 @@ cdef class Compaction:
     cdef uint64_t pass_moved             # moved_count when it began
     cdef int64_t left_dead_bytes         # the dead bytes that the last pass could not win back; 0: not known
     cdef bint move_some(self, int64_t budget, bint at_once) except -1
+    cdef bint move_tokens(self, int64_t budget, bint at_once) except -1
     cdef object found(self, object item)
     cdef int64_t size_in_segment(self, object item) except -1
     cdef int write(self, object item) except -1

@@ -16,14 +16,17 @@ from collections.abc import Callable
 
 import cython
 from cython.cimports.beanpole.engine.engine import Engine
+from cython.cimports.beanpole.engine.policies.once import forget, has_ended
 from cython.cimports.beanpole.engine.state.heap import Heap
 from cython.cimports.beanpole.engine.state.job import Job
+from cython.cimports.beanpole.engine.state.once import OnceTable, Token
 from cython.cimports.beanpole.engine.state.schedule import Schedule
 from cython.cimports.beanpole.engine.state.tube import GroupPause, RuleSet, Tube
 from cython.cimports.beanpole.log.encoder import Encoder
 from cython.cimports.beanpole.log.format import (
     CHANGED_RECORD,
     FIRST_RECORD,
+    ONCE_RECORD,
     TURN_RECORD,
     group_bytes,
     pause_bytes,
@@ -46,6 +49,8 @@ COMPACTION_BYTES_PER_BYTE = 4
 
 PASSED_COST = cython.declare(int64_t, 16)
 """What it counts in bytes to look at what is not in the segment any more."""
+
+TOKEN_COST = cython.declare(int64_t, 2)  # the same of a token, which lies behind the one before
 
 SCHEDULES_AT_ONCE = cython.declare(cython.Py_ssize_t, 1_000)
 """Schedules that are looked at in one go, for which segment holds them."""
@@ -102,6 +107,7 @@ class Compaction:
         self.emptied = False
         self.items = None
         self.at = 0
+        self.tokens_left = -1
         if self.pass_end == 0:
             self.pass_end = self.records.segment
             self.pass_written = self.records.record_count - self.moved_count
@@ -153,6 +159,9 @@ class Compaction:
                 self.moved_count += 1
             budget -= size or PASSED_COST
             self.at += 1
+        tokens_left: cython.Py_ssize_t = self.tokens_left
+        if self.at == len(self.items) and not self.move_tokens(budget, at_once):
+            return self.at > began_at or self.tokens_left != tokens_left
         if self.at == len(self.items) and not self.complete and self.accounts.live_in(self.segment):
             self.items = None
             return True
@@ -161,6 +170,29 @@ class Compaction:
             self.emptied = True
             self.moved_index = self.records.index
         return self.emptied or self.at > began_at
+
+    def move_tokens(self, budget, at_once):
+        """Write tokens of puts, and forget those that have ended, for `budget` bytes or all; whether none is left.
+
+        They are gone through from the last to the first: what is added meanwhile stands behind, in another segment.
+        """
+        table: OnceTable = self.engine.once
+        if self.tokens_left < 0:
+            self.tokens_left = 0 if table is None or self.accounts.live_in(self.segment) == 0 else table.count
+        while self.tokens_left and (budget > 0 or at_once):
+            self.tokens_left = min(self.tokens_left, table.count)
+            token: cython.pointer(Token) = table.at(self.tokens_left - 1)
+            budget -= TOKEN_COST
+            if token.segment == self.segment and has_ended(token, self.engine.now_ns):
+                forget(self.engine, self.tokens_left - 1)
+            elif token.segment == self.segment:
+                if not at_once and not self.has_room(ONCE_RECORD):
+                    break
+                self.records.once_noted(token)
+                self.moved_count += 1
+                budget -= ONCE_RECORD
+            self.tokens_left -= 1
+        return self.tokens_left == 0
 
     def found(self, item):
         """Return the job or the schedule of an id, which may be gone by now, or what is there itself."""
@@ -218,7 +250,7 @@ class Compaction:
 
 
 def write_all(engine: Engine, records: Encoder, flush: Callable[[], None]) -> None:
-    """Write all rules, schedules, jobs and pauses of an engine; `flush` is called whenever there is much to write.
+    """Write all rules, schedules, jobs, pauses and tokens of an engine; `flush` is called when there is much to write.
 
     They are new to the accounts of these records, wherever the engine's own have them.
     """
@@ -246,7 +278,23 @@ def write_all(engine: Engine, records: Encoder, flush: Callable[[], None]) -> No
     for pause in sorted(group_pauses(engine), key=place_of):
         pause.segment = 0
         records.group_changed(pause)
+    write_tokens(engine, records, flush)
     flush()
+
+
+@cython.cfunc
+def write_tokens(engine: Engine, records: Encoder, flush: Callable[[], None]) -> cython.int:
+    """Write the tokens of puts, in the order of their hashes."""
+    table: OnceTable = engine.once
+    number: cython.Py_ssize_t
+    token: cython.pointer(Token)
+    for _, number, _, _ in [] if table is None else sorted(table.tokens()):
+        token = table.at(number)
+        token.segment = 0
+        records.once_noted(token)
+        if records.unwritten_bytes >= CHUNK_BYTES:
+            flush()
+    return 0
 
 
 def rules_in(engine: Engine, segment: uint64_t) -> list[RuleSet]:

@@ -27,6 +27,8 @@ from cython.cimports.beanpole.log.format import (
     FIRED_FIXED,
     FRAME,
     KEPT_FIXED,
+    ONCE_JOB_FIXED,
+    ONCE_RECORD,
     RESERVED_RECORD,
     SCHEDULE_FIXED,
     SEGMENT_HEADER,
@@ -41,9 +43,9 @@ from cython.cimports.beanpole.log.format import (
 from cython.cimports.beanpole.protocol.buffer import reserve, shrink
 from cython.cimports.cpython.buffer import PyBUF_READ
 from cython.cimports.cpython.memoryview import PyMemoryView_FromMemory
-from cython.cimports.libc.stdint import int64_t, uint8_t, uint64_t
+from cython.cimports.libc.stdint import int64_t, uint8_t, uint32_t, uint64_t
 from cython.cimports.libc.stdlib import free
-from cython.cimports.libc.string import memcpy
+from cython.cimports.libc.string import memcpy, memset
 
 from beanpole.log import format as log_format
 from beanpole.log import limits
@@ -53,6 +55,7 @@ from beanpole.log.log import Position
 KEPT_BYTES = cython.declare(int64_t, limits.SEGMENT_OVERHEAD_BYTES - SEGMENT_HEADER - CLOSING_BYTES)
 """Bytes of a segment that no job takes: so its jobs are never more than `Accounts.whole_bytes`."""
 
+SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 KEPT_CAPACITY = cython.declare(cython.Py_ssize_t, 4_194_304)
 
 
@@ -265,6 +268,39 @@ class Encoder(Records):
             return self.finish(at, size)
         self.whole(at + FIRED_FIXED + name_bytes, job)
         return self.finish_job(at, size, job)
+
+    def once_noted(self, token):
+        self.once_dropped(token)
+        at: cython.p_uchar = self.begin_alive(ONCE_RECORD)
+        self.token(at, token)
+        self.finish(at, ONCE_RECORD)
+        token.segment = cython.cast(uint32_t, self.segment)
+        return self.once_restored(token)
+
+    def job_put_once(self, job, token):
+        """Write a job and a token. Both fit where they stood when compaction writes them one by one, by nine zeros."""
+        size: cython.Py_ssize_t = whole_bytes(job) + ONCE_RECORD
+        self.once_dropped(token)
+        at: cython.p_uchar = self.begin_alive(size)
+        self.token(at, token)
+        memset(at + ONCE_RECORD, 0, ONCE_JOB_FIXED - ONCE_RECORD)
+        self.whole(at + ONCE_JOB_FIXED, job)
+        self.finish_job(at, size, job)
+        token.segment = cython.cast(uint32_t, self.segment)
+        return self.once_restored(token)
+
+    def token(self, at, token):
+        """Write what the record of a token says."""
+        at[FRAME] = Kind.ONCE
+        memcpy(at + FRAME + 1, token, 16)
+        at = put_u64(at + FRAME + 17, token.end_s * SECOND_NS)
+        put_u64(at, token.id)
+
+    def once_dropped(self, token):
+        return self.accounts.drop_token(token)
+
+    def once_restored(self, token):
+        return self.accounts.count_token(token)
 
     def schedule_dropped(self, schedule):
         return self.accounts.drop_schedule(schedule)

@@ -17,6 +17,7 @@ cpdef enum Kind:
     SCHEDULE = 9                         # a schedule with its document; without one it is dropped
     FIRED = 10                           # what a schedule's state is now, and the job that it has put, if it has
     GROUP = 11                           # a group's pause
+    ONCE = 12                            # the token of a put that is done once, and the job that it put, if it has
     # From 128 on: a program that doesn't know the kind passes over the record.
     FIRST = 129                          # the oldest segment that is still needed
     NEXT = 130                           # behind END: the next segment has begun
@@ -46,6 +47,8 @@ cpdef enum:
     RESERVED_RECORD = 29                 # FRAME, kind, id, until, how often it was reserved
     ATTEMPT_RECORD = 25                  # FRAME, kind, id, which attempt it is, how often it was reserved
     KEPT_FIXED = 23                      # FRAME, kind, id, how often it was reserved, seconds; a token's hash follows, or nothing
+    ONCE_RECORD = 41                     # FRAME, kind, a token's hash, until when, the job's id
+    ONCE_JOB_FIXED = 50                  # with 9 zeros behind it, behind which a job follows as in WHOLE
     RULES_FIXED = 17                     # FRAME, kind, when they were set; the pattern follows, LF and the rules
     STATE_BYTES = 57                     # a schedule's state
     SCHEDULE_FIXED = 76                  # FRAME, kind, state, when it was set, level, length of the name; name and document

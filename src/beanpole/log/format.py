@@ -72,6 +72,7 @@ FIELDS = {
     Kind.SCHEDULE: Fields(Struct("<3q4QBqBx"), (*STATE, "set_at_ns", "level")),
     Kind.FIRED: Fields(Struct("<3q4QBx"), STATE),
     Kind.GROUP: Fields(Struct("<Iqx"), ("pause_s", "paused_until_ns")),
+    Kind.ONCE: Fields(Struct("<16sqQ"), ("token_hash", "until_ns", "job")),
     Kind.FIRST: Fields(Struct("<Q"), ("segment_number",)),
     Kind.NEXT: Fields(Struct("<Q"), ("segment_number",)),
     Kind.RESERVED: Fields(Struct("<QqI"), ("job", "until_ns", "reserve_count")),

@@ -27,8 +27,11 @@ OPEN_S = 5.0
 HALT_S = 10.0
 """Seconds that a node which stops tries to leave word in PostgreSQL: each silent host before the primary costs two."""
 
-CLUSTER_FORMAT = 6
-"""What a node reads and writes: 3, jobs and pauses as in files; 4, keys of jobs and rules of tubes; 5, schedules."""
+CLUSTER_FORMAT = 7
+"""What a node reads and writes: 3, jobs and pauses as in files; 4, keys of jobs and rules of tubes; 5, schedules.
+
+6, groups; 7, tokens of puts that are done once.
+"""
 
 JOB_IDS_SKIPPED = 1_000_000
 """Job ids that a leader passes over when rows may be gone: more than were given to jobs in what is lost, one hopes."""

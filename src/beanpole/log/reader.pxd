@@ -19,7 +19,7 @@ cdef struct Record:
     Py_ssize_t size                      # bytes, with the frame
     int tag                              # UNKNOWN: the tag; 0: it is the kind
     const unsigned char *payload         # behind the kind
-    bint is_whole                        # it holds a job whole: WHOLE, and FIRED where one was put
+    bint is_whole                        # it holds a job whole: WHOLE, FIRED and ONCE where one was put
     JobNumbers job                       # of that, CHANGED; of DELETED the id
     const unsigned char *name            # of a whole job's tube; TUBE, GROUP
     Py_ssize_t name_bytes
@@ -32,9 +32,9 @@ cdef struct Record:
     Py_ssize_t schedule_bytes
     int level                            # SCHEDULE
     uint32_t pause_s                     # TUBE, GROUP; KEPT: for how long
-    int64_t moment_ns                      # TUBE, GROUP: when the pause ends; TURN: the time; RESERVED: until when; SCHEDULE: when it was set
+    int64_t moment_ns                      # TUBE, GROUP: when the pause ends; TURN: the time; RESERVED, ONCE: until when; SCHEDULE: when it was set
     int64_t lead_ns                      # TURN: how far the wall clock was ahead of that
-    uint64_t number                      # END: the next id; TURN: the segment durable; FIRST, NEXT: a segment
+    uint64_t number                      # END: the next id; TURN: the segment durable; FIRST, NEXT: a segment; ONCE: a job's id
     uint32_t attempt                     # ATTEMPT
     uint64_t durable_bytes               # TURN: bytes of it
 

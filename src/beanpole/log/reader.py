@@ -19,6 +19,8 @@ from cython.cimports.beanpole.log.format import (
     DELETED_RECORD,
     FRAME,
     JOB_NUMBERS,
+    ONCE_JOB_FIXED,
+    ONCE_RECORD,
     OPTIONAL,
     SEGMENT_HEADER,
     STATE_BYTES,
@@ -170,6 +172,14 @@ def parse(at, version, record):
         return Verdict.GOOD if 1 <= record.body_bytes <= GROUP_BYTES_MAX else Verdict.SENSELESS
     if kind == Kind.SCHEDULE or kind == Kind.FIRED:
         return parse_schedule(at, size, record)
+    if kind == Kind.ONCE:
+        record.moment_ns = get_u64(at + FRAME + 17)
+        record.number = get_u64(at + FRAME + 25)
+        if rest == 0:
+            return Verdict.GOOD
+        if rest < ONCE_JOB_FIXED - ONCE_RECORD + WHOLE_FIXED - FRAME - 1:
+            return Verdict.SENSELESS
+        return parse_whole(at + ONCE_JOB_FIXED, record.size - ONCE_JOB_FIXED, FORMAT_VERSION, record)
     if kind == Kind.TURN:
         record.moment_ns = get_u64(at + FRAME + 1)
         record.lead_ns = get_u64(at + FRAME + 9)

@@ -111,6 +111,7 @@ class Replay:
         """Apply one good record; one that this program doesn't know is passed over."""
         kind: cython.int = record.kind
         name: bytes
+        token: bytes
         if kind == Kind.WHOLE:
             self.put(record, segment)
         elif kind == Kind.CHANGED:
@@ -125,7 +126,7 @@ class Replay:
         elif kind == Kind.ATTEMPT:
             self.restore.count_attempt(record.job.id, record.attempt, record.job.reserve_count)
         elif kind == Kind.KEPT:
-            token: bytes = record.payload[KEPT_FIXED - FRAME - 1 : record.size - FRAME - 1]
+            token = record.payload[KEPT_FIXED - FRAME - 1 : record.size - FRAME - 1]
             self.restore.wait_for(record.job.id, record.job.reserve_count, record.pause_s, token)
         elif kind == Kind.TUBE:
             name = record.name[: record.name_bytes]
@@ -135,6 +136,11 @@ class Replay:
             name = record.name[: record.name_bytes]
             group: bytes = record.body[: record.body_bytes]
             self.restore.group(name, group, record.pause_s, record.moment_ns, segment)
+        elif kind == Kind.ONCE:
+            if record.is_whole:
+                self.put(record, segment)
+            token = record.payload[:16]
+            self.restore.once(token, record.number, record.moment_ns, segment)
         elif kind == Kind.RULES:
             text: bytes = rules_of(record)
             self.restore.rules(cython.cast(int64_t, record.number), text, segment)

@@ -47,6 +47,8 @@ cpdef enum Kind:
     ENDS                                 # all: which ends of a connection
     SAME                                 # same: jobs of one group
     GROUP_ORDER                          # held or ready: by what groups are listed
+    ONCE                                 # of a put
+    FOR                                  # whole seconds, from 1 up to ONCE_S_MAX
     KIND_COUNT
 
 cpdef enum Field:
@@ -79,6 +81,8 @@ cdef struct Arguments:
     Py_ssize_t meta_bytes
     const char *key_at                   # KEY NAME TOKEN
     Py_ssize_t key_bytes
+    const char *once_at                  # ONCE
+    Py_ssize_t once_bytes
     int64_t timeout_ns
     int64_t delay_ns                     # DELAY SECONDS
     int64_t within_ns
@@ -87,6 +91,7 @@ cdef struct Arguments:
     uint32_t pri
     uint32_t ttr_s                       # 1 or more
     uint32_t count                       # COUNT LIMIT BOUND KEEP
+    uint32_t once_s                      # FOR
     uint32_t bodies
     uint8_t fields                       # FIELDS: a bit for each Field
     uint8_t states                       # a bit for each State: STATE RESTING_STATE RESTING_STATES

@@ -59,6 +59,8 @@ KIND_NAMES = {
     Kind.ENDS: b"ends",
     Kind.SAME: b"group",
     Kind.GROUP_ORDER: b"order",
+    Kind.ONCE: b"once",
+    Kind.FOR: b"for",
 }
 """What clients call each kind of argument."""
 
@@ -78,7 +80,7 @@ EXTENSIONS = (
         (Kind.BYTES,),
         (
             *(Kind.TUBE, Kind.PRI, Kind.DELAY, Kind.AT, Kind.WITHIN, Kind.TTR),
-            *(Kind.KEY, Kind.TAKEN, Kind.UNTIL, Kind.EXPIRE, Kind.GROUP, Kind.META),
+            *(Kind.KEY, Kind.TAKEN, Kind.UNTIL, Kind.EXPIRE, Kind.GROUP, Kind.META, Kind.ONCE, Kind.FOR),
         ),
     ),
     (b"find-job", (Kind.TUBE, Kind.KEY), ()),
@@ -160,6 +162,7 @@ FORMATS: dict = dict.fromkeys(
 """What is served from a later format on, as list-extensions names it; a verb, or a kind of lines, with all of it."""
 
 FORMATS |= dict.fromkeys((b"rule.breaker", *[name for name in FEATURE_NAMES if b"group" in name]), 6)
+FORMATS |= dict.fromkeys((b"put-job.once", b"put-job.for"), 7)
 
 FORMAT_NEWEST: int = max(FORMATS.values())
 
@@ -200,6 +203,7 @@ def named(args):
         Kind.ENDS: "all",
         Kind.SAME: "same",
         Kind.GROUP_ORDER: "held" if args.by_held else "ready",
+        Kind.FOR: args.once_s,
     }
     if given & bit(Kind.IDS):
         values[Kind.IDS] = args.ids_at[: args.ids_bytes]
@@ -214,6 +218,8 @@ def named(args):
         values[Kind.GROUP] = args.group_at[: args.group_bytes]
     if given & bit(Kind.META):
         values[Kind.META] = args.meta_at[: args.meta_bytes]
+    if given & bit(Kind.ONCE):
+        values[Kind.ONCE] = args.once_at[: args.once_bytes]
     if given & (bit(Kind.KEY) | bit(Kind.NAME) | bit(Kind.TOKEN)):
         values[Kind.KEY] = values[Kind.NAME] = values[Kind.TOKEN] = args.key_at[: args.key_bytes]
     return {KIND_NAMES[kind].decode(): values[kind] for kind in KIND_NAMES if kind in values and given & bit(kind)}

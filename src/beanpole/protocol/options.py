@@ -22,6 +22,8 @@ SESSION_NAME_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.SESSI
 META_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.META_BYTES_MAX)
 META_PAIRS_MAX = cython.declare(cython.int, protocol_limits.META_PAIRS_MAX)
 KEEP_S_MAX = cython.declare(uint32_t, protocol_limits.KEEP_S_MAX)
+ONCE_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.ONCE_BYTES_MAX)
+ONCE_S_MAX = cython.declare(uint32_t, protocol_limits.ONCE_S_MAX)
 TOKEN_BYTES = cython.declare(cython.Py_ssize_t, protocol_limits.TOKEN_BYTES)
 FRAMES_MAX = cython.declare(uint32_t, protocol_limits.FRAMES_MAX)
 RESERVE_TIMEOUT_S_MAX = cython.declare(uint64_t, limits.RESERVE_TIMEOUT_S_MAX)
@@ -217,6 +219,8 @@ def read_value(
         return kind == Kind.BOUND or 0 < args.count <= FRAMES_MAX
     if kind == Kind.KEEP:
         return read_u32(at, end, cython.address(args.count)) == end and args.count <= KEEP_S_MAX
+    if kind == Kind.FOR:
+        return read_u32(at, end, cython.address(args.once_s)) == end and 0 < args.once_s <= ONCE_S_MAX
     if kind == Kind.DELAY or kind == Kind.SECONDS:
         return read_seconds(at, end, cython.address(args.delay_ns)) == end
     if kind == Kind.AT:
@@ -258,6 +262,10 @@ def read_text(
         args.group_at = at
         args.group_bytes = end - at
         return is_key(at, end)
+    if kind == Kind.ONCE:
+        args.once_at = at
+        args.once_bytes = end - at
+        return end - at <= ONCE_BYTES_MAX and is_key(at, end)
     if kind == Kind.META:
         args.meta_at = at
         args.meta_bytes = end - at

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 SHORT = "l:p:z:u:cnV"
 LONG = (
-    "listen= port= body-bytes-max= user= ready-file= log-format= tubes-max= schedules-max= connections-max= verbose"
-    " one-reply-per-send http= http-host= http-hide-bodies metrics-tubes= legacy-metrics"
+    "listen= port= body-bytes-max= user= ready-file= log-format= tubes-max= schedules-max= once-max= connections-max="
+    " verbose one-reply-per-send http= http-host= http-hide-bodies metrics-tubes= legacy-metrics"
 )
 """The options that don't keep a server from listening early."""
 

@@ -109,6 +109,7 @@ class Host:
         """Give an engine what the settings say, and a place for what belongs into the server's log."""
         engine.tubes_max = self.settings.tubes_max
         engine.schedules_max = self.settings.schedules_max
+        engine.once_max = self.settings.once_max
         engine.notice = self.logger.warning
 
     def ready(self) -> None:

@@ -20,6 +20,7 @@ class Settings:
     body_bytes_max: int = limits.BODY_BYTES_MAX_DEFAULT  # bytes of a job's body
     tubes_max: int = limits.TUBES_MAX  # tubes that there may be; a command that needs one more is refused
     schedules_max: int = limits.SCHEDULES_MAX  # schedules that there may be
+    once_max: int = limits.ONCE_MAX  # tokens of puts that are done once
     connections_max: int = server_limits.CONNECTIONS_MAX  # at a time; further ones wait until one of them ends
     one_reply_per_send: bool = False  # for clients that can't take two replies to pipelined commands at once
     user: str | None = None  # who to become when the sockets are bound

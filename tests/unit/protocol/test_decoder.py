@@ -108,6 +108,13 @@ CASES: list[tuple[bytes, list[str]]] = [
     (b"change-body 7 2\r\nab\r\n", ["<CHANGE_BODY id=7 body=b'ab'>"]),
     (b"fail-job 7 12 dead=now\r\n012345678901\r\n", ["<FAIL_JOB id=7 dead='now' body=b'012345678901'>"]),
     (b"fail-job 7 1025\r\n" + b"x" * 1025 + b"\r\nstats\r\n", ["<JOB_TOO_BIG>", "<STATS>"]),
+    (b"put-job 1 once=" + b"t" * 64 + b" for=86400\r\nx\r\nput-job 0 for=1 once=\xff\r\n\r\n", [
+        "<PUT_JOB once=b'" + "t" * 64 + "' for=86400 body=b'x'>", "<PUT_JOB once=b'\\xff' for=1 body=b''>"
+    ]),
+    (b"put-job 8 once=" + b"t" * 65 + b"\r\ndelete 1\r\nput-job 8 once=\r\ndelete 1\r\nstats\r\n",
+     ["<BAD_FORMAT>", "<BAD_FORMAT>", "<STATS>"]),
+    (b"put-job 8 once=a for=0\r\ndelete 1\r\nput-job 8 once=a for=86401\r\ndelete 1\r\nstats\r\n",
+     ["<BAD_FORMAT>", "<BAD_FORMAT>", "<STATS>"]),
     (b"put-job 8 x=1\r\ndelete 1\r\nstats\r\n", ["<BAD_FORMAT>", "<STATS>"]),
     (b"put-job 8 pri=1 pri=1\r\ndelete 1\r\nstats\r\n", ["<BAD_FORMAT>", "<STATS>"]),
     (b"put-job 8  pri=1\r\ndelete 1\r\nstats\r\n", ["<BAD_FORMAT>", "<STATS>"]),

@@ -28,6 +28,7 @@ class LeadersLog(Log):
     clock_offset_ns = 0
     epoch = 3
     format = CLUSTER_FORMAT
+    inbox = SimpleNamespace(put=None)
     store = SimpleNamespace(settings=SimpleNamespace(cluster="c"))
 
 
@@ -115,6 +116,7 @@ LATER = {
     b"pause-schedule t on": (5, b"NOT_FOUND", b"UNKNOWN_COMMAND"),
     b"fire-schedule t": (5, b"NOT_FOUND", b"UNKNOWN_COMMAND"),
     b"put-job 5 group=g\r\n" + BODY: (6, b"INSERTED", b"BAD_FORMAT"),
+    b"put-job 5 once=t\r\n" + BODY: (7, b"INSERTED", b"BAD_FORMAT"),
     b"set-rules t 11\r\ngroups:fair": (6, b"RULES_SET", b"BAD_RULES 1 there is no rule 'groups' before the upgrade"),
 }
 """Commands, the format of the log from which a leader serves them, and how it answers then, and before."""
@@ -127,7 +129,7 @@ def answers(engine: Engine, command: bytes) -> bytes:
     return connection.take_output()
 
 
-@pytest.mark.parametrize("served", [3, 4, 5, 6])
+@pytest.mark.parametrize("served", [3, 4, 5, 6, 7])
 def test_a_leader_serves_what_the_format_of_the_log_allows(served: int) -> None:
     log = LeadersLog()
     log.format = served
@@ -141,7 +143,14 @@ def test_a_leader_serves_what_the_format_of_the_log_allows(served: int) -> None:
     listed = answers(engine, b"list-extensions").split(b"\n- ")[1:]
     of_schedules = [name for name in FEATURE_NAMES if b"schedule" in name or name in {b"put-job.at", b"put-job.within"}]
     of_groups = [name for name in FEATURE_NAMES if b"group" in name or name == b"rule.breaker"]
-    later = {3: len(FEATURE_NAMES), 4: len(of_schedules + of_groups), 5: len(of_groups), 6: 0}
+    of_once = [b"put-job.for", b"put-job.once"]
+    later = {
+        3: len(FEATURE_NAMES),
+        4: len(of_schedules + of_groups + of_once),
+        5: len(of_groups + of_once),
+        6: len(of_once),
+        7: 0,
+    }
     assert len(listed) == len(FEATURE_NAMES) - later[served]
 
 

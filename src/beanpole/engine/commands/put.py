@@ -5,6 +5,7 @@ from cython.cimports.beanpole.engine.commands.serve import is_over, offer
 from cython.cimports.beanpole.engine.commands.stats import reply_found
 from cython.cimports.beanpole.engine.policies.attempts import add_new, begin_count, forget_death
 from cython.cimports.beanpole.engine.policies.expiry import begin_expiry, give_expiry, take_expiry
+from cython.cimports.beanpole.engine.policies.once import done_before, hash_of, note_put, too_many
 from cython.cimports.beanpole.engine.policies.throttle import is_full, refuse_put, refuses
 from cython.cimports.beanpole.engine.policies.uniqueness import end_key, give_body_key, give_key, key_holder
 from cython.cimports.beanpole.engine.state.groups import is_group_full
@@ -34,6 +35,7 @@ KEY_TAG_BYTES = cython.declare(cython.Py_ssize_t, 4)  # bytes of the tag of a ke
 WIDE_PER_MOVE = cython.declare(cython.Py_ssize_t, 2)
 """Wide sessions that are told of a job in the time in which one is moved: their heaps are in no cache."""
 
+ONCE_BYTES = cython.declare(cython.Py_ssize_t, 41)  # bytes that a log keeps of the token of a put
 DELAY_NS_END = cython.declare(int64_t, 2**32 * 1_000_000_000)  # no delay is as long as this
 OF_A_KEY = cython.declare(uint64_t, bit(Kind.TAKEN) | bit(Kind.UNTIL))  # options that say something only of a key
 
@@ -82,12 +84,7 @@ def add_job(queue, now_ns, job, delay_ns):
 def put_job(queue, now_ns, session, command):
     """put-job: a new job, unless its key is taken. Its tube is made only when nothing refuses it any more."""
     given: uint64_t = command.args.given
-    keyed: cython.bint = given & bit(Kind.KEY) != 0
-    if given & OF_A_KEY and not keyed:
-        return session.out.word(Word.BAD_FORMAT)
-    if given & bit(Kind.WITHIN) and not command.args.replace:
-        return session.out.word(Word.BAD_FORMAT)
-    if given & bit(Kind.AT) and not take_moment(queue, now_ns, command):
+    if not is_format(queue, now_ns, command):
         return session.out.word(Word.BAD_FORMAT)
     tube: Tube = session.used
     name: bytes = tube.name
@@ -98,11 +95,16 @@ def put_job(queue, now_ns, session, command):
     if group is not None and not given & bit(Kind.GROUP):
         name = name[: len(name) - len(group) - 1]
         tube = queue.tube_named(name)
+    token: bytes = hash_of(name, command) if given & bit(Kind.ONCE) else None
+    done_id: uint64_t = 0 if token is None else done_before(queue, now_ns, token)
+    if done_id:
+        queue.count_producer(session)
+        return reply_there(queue, session, Word.EXISTS, done_id)
     size: cython.Py_ssize_t = len(name) + command.body_bytes + RULE_TAGS_BYTES + tags_asked(command)
     holder: Job = None
     merges: cython.bint = False
     overwrites: cython.bint = command.args.replace
-    if keyed:
+    if given & bit(Kind.KEY):
         holder = key_holder(queue, tube, command.args.key_at, command.args.key_bytes, False)
         size += KEY_TAG_BYTES + command.args.key_bytes
     elif tube is not None and tube.rules is not None and tube.rules.unique:
@@ -126,30 +128,33 @@ def put_job(queue, now_ns, session, command):
         queue, name, tube, 0 if replaces else 1, command.body_bytes - (holder.body_bytes if replaces else 0)
     )
     room: cython.int = Room.OK
-    if not queue.draining and not exists and not full:
+    if not queue.draining and (token is not None if exists else not full):
         room = queue.records.room_for_put(size)
         if room == Room.WAIT:
             return queue.no_room(session, room)
     queue.count_producer(session)
     if queue.draining:
         return session.out.word(Word.DRAINING)
+    if token is not None and (room == Room.FULL or too_many(queue, now_ns)):
+        return session.out.word(Word.OUT_OF_MEMORY)
     if exists:
-        session.read_index = queue.records.index
+        if token is not None:
+            queue.records.once_noted(note_put(queue, now_ns, command, token, holder.id))
         if merges:
             queue.tally(tube, Count.MERGED, 1)
-        return session.out.number(Word.INSERTED if merges else Word.EXISTS, holder.id)
+        return reply_there(queue, session, Word.INSERTED if merges else Word.EXISTS, holder.id)
     if full:
         refuse_put(queue, tube)
         return session.out.word(Word.OUT_OF_MEMORY)
     if room == Room.FULL or (tube is None and not promised and queue.too_many_tubes(name)):
         return session.out.word(Word.OUT_OF_MEMORY)
     if replaces:
-        return replace(queue, now_ns, session, command, holder)
-    return insert(queue, now_ns, session, command, queue.open_tube(name) if tube is None else tube, holder)
+        return replace(queue, now_ns, session, command, holder, token)
+    return insert(queue, now_ns, session, command, queue.open_tube(name) if tube is None else tube, holder, token)
 
 
 def tags_asked(command):
-    """Return the bytes of the tags that a put asks for, besides that of its key."""
+    """Return the bytes of the tags that a put asks for, besides that of its key, and of its token."""
     size: cython.Py_ssize_t = 0
     if command.args.given & bit(Kind.GROUP):
         size += TAG_FRAME_BYTES + command.args.group_bytes
@@ -157,7 +162,27 @@ def tags_asked(command):
         size += TAG_FRAME_BYTES + command.args.meta_bytes
     if command.args.given & bit(Kind.EXPIRE):
         size += TAG_FRAME_BYTES + EXPIRY_BYTES
+    if command.args.given & bit(Kind.ONCE):
+        size += ONCE_BYTES
     return size
+
+
+def is_format(queue, now_ns, command):
+    """Whether the options of a put go together."""
+    given: uint64_t = command.args.given
+    if given & OF_A_KEY and not given & bit(Kind.KEY):
+        return False
+    if given & bit(Kind.WITHIN) and not command.args.replace:
+        return False
+    if given & bit(Kind.FOR) and not given & bit(Kind.ONCE):
+        return False
+    return not given & bit(Kind.AT) or take_moment(queue, now_ns, command)
+
+
+def reply_there(queue, session, word, id):
+    """Reply with a job that was put before; nobody may read that before it is durable."""
+    session.read_index = queue.records.index
+    return session.out.number(word, id)
 
 
 def group_for(queue, command, name):
@@ -190,7 +215,7 @@ def put_plainly(queue, now_ns, session, command):
     return put_job(queue, now_ns, session, command)
 
 
-def insert(queue, now_ns, session, command, tube, before):
+def insert(queue, now_ns, session, command, tube, before, token):
     """Put a new job; `before` is the job that somebody holds and that loses its key to it, or None.
 
     That is recorded behind the new job: if a crash lost what follows it, the one would be deleted for nothing.
@@ -209,14 +234,22 @@ def insert(queue, now_ns, session, command, tube, before):
     take_meta(job, command)
     take_numbers(job, command)
     take_time(job, command)
-    add_job(queue, now_ns, job, delay_of(command, 0))
+    add_new(queue, now_ns, job, delay_of(command, 0))
+    record(queue, now_ns, command, job, token)
     if before is not None:
         queue.records.job_changed(before)
     session.out.number(Word.INSERTED, job.id)
     return offer(queue, now_ns, tube)
 
 
-def replace(queue, now_ns, session, command, job):
+def record(queue, now_ns, command, job, token):
+    """Record a job that was put, with its token if it has one."""
+    if token is None:
+        return queue.records.job_put(job)
+    return queue.records.job_put_once(job, note_put(queue, now_ns, command, token, job.id))
+
+
+def replace(queue, now_ns, session, command, job, token):
     """Let a job that waits be what was put now, in its place: its id stays, and when it was put first."""
     queue.records.job_dropped(job)
     if not replace_body(job, command.body_at, command.body_bytes):
@@ -241,7 +274,7 @@ def replace(queue, now_ns, session, command, job):
     delay_ns: int64_t = delay_of(command, now_ns - job.created_at_ns)
     begin_expiry(job, now_ns + delay_ns)
     queue.enter_after(now_ns, job, delay_ns)
-    queue.records.job_put(job)
+    record(queue, now_ns, command, job, token)
     queue.tally(job.tube, Count.MERGED if merges else Count.REPLACED, 1)
     session.out.number(Word.INSERTED if merges else Word.REPLACED, job.id)
     return offer(queue, now_ns, job.tube)

@@ -86,6 +86,7 @@ def server_pairs(queue: Queue, now_ns: int64_t) -> list[tuple[str, object]]:
         *process_pairs(uptime_s, queue.draining, queue.facts()),
         *(queue.total.pairs() if queue.extensions else []),
         *(session_pairs(queue) if queue.extensions else []),
+        *([("once-tokens", 0 if queue.once is None else queue.once.count)] if queue.extensions else []),
         *(schedule_pairs(queue, now_ns) if queue.extensions else []),
         *[(key, queue.command_counts[verb]) for verb, key in EXTENSION_KEYS if queue.extensions],
     ]

@@ -7,6 +7,7 @@ from beanpole.engine.state.heap cimport Heap, Timed
 from beanpole.engine.state.job cimport Flag, Job, State
 from beanpole.engine.state.jobtable cimport ExpiryQueue, JobTable
 from beanpole.engine.state.keys cimport KeyIndex
+from beanpole.engine.state.once cimport OnceTable
 from beanpole.engine.state.records cimport Records
 from beanpole.engine.state.schedule cimport ScheduleTable
 from beanpole.engine.state.session cimport Session, SessionList
@@ -48,6 +49,8 @@ cdef class Queue:
     cdef readonly ScheduleTable schedules   # `ScheduleTable | None`; None: there never was one
     cdef public int64_t schedules_at_ns         # when these must be looked at, engine clock; -1: there are none
     cdef public Py_ssize_t schedules_max # schedules at which set-schedule makes no more
+    cdef readonly OnceTable once         # `OnceTable | None`: the tokens of puts that are done once; None: there never was one
+    cdef public Py_ssize_t once_max      # tokens at which no put may have another
     cdef public Buckets buckets          # of tubes and groups that were forgotten before they were full
     cdef readonly Heap group_pauses      # `Heap | None`: every GroupPause, by its end; None: there never was one
     cdef uint64_t group_pauses_count     # pauses of groups ever

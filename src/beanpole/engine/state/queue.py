@@ -75,6 +75,7 @@ class Queue:
         self.schedules_at_ns = NEVER
         self.wall_look_ns = engine_limits.WALL_LOOK_NS
         self.schedules_max = limits.SCHEDULES_MAX
+        self.once_max = limits.ONCE_MAX
         self.buckets = Buckets()
         self.timers = Heap()
         self.moves_left = MOVES_PER_TURN
@@ -426,6 +427,8 @@ class Queue:
         if self.group_pauses is not None and self.group_pauses.count:
             pause_ns: int64_t = self.group_pauses.entries[0].key
             due_ns = pause_ns if due_ns < 0 else min(due_ns, pause_ns)
+        if self.once is not None and self.once.count:
+            due_ns = self.once.look_at_ns if due_ns < 0 else min(due_ns, self.once.look_at_ns)
         if self.uncounted is not None and (due_ns < 0 or self.uncounted_until_ns < due_ns):
             return self.uncounted_until_ns
         return due_ns

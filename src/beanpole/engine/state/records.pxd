@@ -3,6 +3,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 from beanpole.engine.state.job cimport Job
+from beanpole.engine.state.once cimport Token
 from beanpole.engine.state.schedule cimport Schedule
 from beanpole.engine.state.tube cimport GroupPause, RuleSet, Tube
 
@@ -41,6 +42,10 @@ cdef class Records:
     cdef int schedule_fired(self, Schedule schedule, Job job) except -1
     cdef int schedule_restored(self, Schedule schedule) except -1
     cdef int schedule_dropped(self, Schedule schedule) except -1
+    cdef int once_noted(self, Token *token) except -1
+    cdef int job_put_once(self, Job job, Token *token) except -1
+    cdef int once_restored(self, Token *token) except -1
+    cdef int once_dropped(self, Token *token) except -1
     cpdef int room_for_put(self, int64_t size) except -1   # a Room
     cpdef int room_for_change(self, int64_t size) except -1   # a Room
     cpdef int room_for_move(self, int64_t size) except -1   # a Room

@@ -144,6 +144,27 @@ class Records:
         """Count the record of a schedule no more, as :meth:`rules_dropped` does that of rules."""
         return 0
 
+    def once_noted(self, token):
+        """Record the token of a put that is done once, and what that was answered with."""
+        self.index += 1
+        return 0
+
+    def job_put_once(self, job, token):
+        """Record a job, whole, and the token of the put that made it what it is.
+
+        Both stand in one record: a crash takes both or neither, so that a token never names a job that nobody put.
+        """
+        self.index += 1
+        return 0
+
+    def once_restored(self, token):
+        """Count the record of a token that was read back; it lies in `token.segment` already."""
+        return 0
+
+    def once_dropped(self, token):
+        """Count the record of a token no more: it has ended, or there is a later one."""
+        return 0
+
     def room_for_put(self, size):
         """Whether a job of `size` bytes of body, tags and name can be kept, or a schedule's document with its name.
 

@@ -1,8 +1,9 @@
 """The digest of what a node holds, so that it can be compared with what the log says at the same row.
 
-It covers the rules of tubes, schedules with their state, the pauses of groups, and every job with all of its numbers,
-in the order of names and ids, as a log would hold them: a reserved job is ready. Which delayed jobs have become ready,
-and which pauses are over, depends on when a node last looked at its clock, so those that are due count as it.
+It covers the rules of tubes, schedules with their state, the pauses of groups, the tokens of puts, and every job with
+all of its numbers, in the order of names and ids, as a log would hold them: a reserved job is ready. Which delayed jobs
+have become ready, and which pauses and tokens have ended, depends on when a node last looked at its clock, so those
+that are due count as it.
 
 The digest is made in a copy of the process (fork), which the system makes in a few milliseconds however many jobs there
 are: the node goes on while it is made, and the copy sees the jobs of one moment.
@@ -38,6 +39,7 @@ STATE = FRAME + 1 + 64
 """Where a WHOLE record says what (docs/wal-format.md)."""
 
 PAUSE_END = FRAME + 5  # and a GROUP, when its pause ends
+TOKEN_END = FRAME + 17  # and a ONCE
 
 
 def digest_of(engine: Engine, due_ns: int) -> bytes:
@@ -60,6 +62,9 @@ def digest_of(engine: Engine, due_ns: int) -> bytes:
                 state.update(settled(data[at:end], due_ns))
             elif data[at + KIND] == Kind.GROUP:
                 if int.from_bytes(data[at + PAUSE_END : at + PAUSE_END + 8], "little") > due_ns:
+                    state.update(data[at + FRAME : end])
+            elif data[at + KIND] == Kind.ONCE:
+                if int.from_bytes(data[at + TOKEN_END : at + TOKEN_END + 8], "little") > due_ns:
                     state.update(data[at + FRAME : end])
             elif data[at + KIND] in {Kind.RULES, Kind.SCHEDULE}:
                 state.update(data[at + FRAME : end])

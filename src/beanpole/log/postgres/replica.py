@@ -105,6 +105,8 @@ class Replica:
         self.segment_bytes[segment] = used_bytes + len(data)
         self.applied = row
         self.row_count += 1
+        if not self.as_one_segment and self.records.accounts.first_segment < self.replay.first_segment:
+            self.replay.restore.drop_tokens(self.replay.first_segment)
         while not self.as_one_segment and self.records.accounts.first_segment < self.replay.first_segment:
             self.segment_bytes.pop(self.records.accounts.first_segment, None)
             self.records.accounts.drop_first_segment()

@@ -1,0 +1,15 @@
+# The header of once.py.
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+from beanpole.engine.state.once cimport Token
+from beanpole.engine.state.queue cimport Queue
+from beanpole.protocol.commands cimport Command
+
+cdef bytes hash_of(bytes tube, Command command)
+cdef uint64_t done_before(Queue queue, int64_t now_ns, bytes token) except? 0
+cdef bint too_many(Queue queue, int64_t now_ns) except -1
+cdef Token *note(Queue queue, bytes token, uint64_t id, uint32_t end_s) except NULL
+cdef Token *note_put(Queue queue, int64_t now_ns, Command command, bytes token, uint64_t id) except NULL
+cdef bint has_ended(Token *token, int64_t now_ns) noexcept
+cdef int forget(Queue queue, Py_ssize_t number) except -1
+cdef int forget_ended(Queue queue, int64_t now_ns, Py_ssize_t most) except -1
