@@ -272,8 +272,12 @@ def write_all(engine: Engine, records: Encoder, flush: Callable[[], None]) -> No
         records.job_put(job)
         if records.unwritten_bytes >= CHUNK_BYTES:
             flush()
-    for tube in paused_in(engine, 0):
-        records.tube_changed(tube)
+    tube: Tube
+    for each in engine.tube_list:
+        tube = each
+        if tube.paused_until_ns or tube.tags is not None:
+            tube.segment = 0
+            records.tube_changed(tube)
     pause: GroupPause
     for pause in sorted(group_pauses(engine), key=place_of):
         pause.segment = 0

@@ -26,7 +26,7 @@ DELAYED = 40
 """A job that was released with a delay."""
 
 PAUSED = "paused"
-"""A tube that is paused for long and holds the last job."""
+"""A tube that is paused for long and holds the last job; so is a group of it, which holds none."""
 
 ALIVE = [id for id in range(1, JOB_COUNT + 2) if id not in DELETED]
 """The jobs that are there when the server stops."""
@@ -68,6 +68,9 @@ def fill(client: Client) -> None:
     client.ask(b"use paused\r\n", b"USING paused\r\n")
     client.ask(b"put 0 0 60 2\r\nhi\r\n", b"INSERTED %d\r\n" % (JOB_COUNT + 1))
     client.ask(b"pause-tube paused 4000\r\n", b"PAUSED\r\n")
+    client.ask(b"put-job 1 tube=paused group=g\r\nx\r\n", b"INSERTED %d\r\n" % (JOB_COUNT + 2))
+    client.ask(b"pause-group paused g 4000\r\n", b"PAUSED\r\n")
+    client.ask(b"delete %d\r\n" % (JOB_COUNT + 2), b"DELETED\r\n")
 
 
 def reserve(client: Client, id: int) -> None:

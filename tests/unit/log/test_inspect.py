@@ -198,7 +198,7 @@ def test_log_in_use_can_be_read(tmp_path: Path) -> None:
         for id in ALIVE:
             client.ask(b"delete %d\r\n" % id, b"DELETED\r\n")
         for _ in range(100):
-            client.ask(b"put 0 0 60 1000\r\n" + b"x" * 1000 + b"\r\n", b"INSERTED %d\r\n" % (JOB_COUNT + 2 + _))
+            client.ask(b"put 0 0 60 1000\r\n" + b"x" * 1000 + b"\r\n", b"INSERTED %d\r\n" % (JOB_COUNT + 3 + _))
         result = check(snapshot)
         snapshot.close()
         assert not result.survey.findings
@@ -241,7 +241,7 @@ def test_filter_by_job_and_tube(log: Path) -> None:
 
     assert kinds(Filter(job=1)) == [Kind.WHOLE, Kind.DELETED]
     assert kinds(Filter(job=25)) == [Kind.WHOLE, Kind.CHANGED]
-    assert kinds(Filter(tube=b"paused")) == [Kind.WHOLE, Kind.TUBE]
+    assert kinds(Filter(tube=b"paused")) == [Kind.WHOLE, Kind.TUBE, Kind.WHOLE, Kind.GROUP, Kind.DELETED]
     assert kinds(Filter(job=1, tube=b"paused")) == []
     assert Kind.DELETED in kinds(Filter(tube=b"default"))
 
@@ -254,12 +254,13 @@ def test_stat_adds_up(log: Path) -> None:
     assert sum(each["live_bytes"] for each in segments) == found["live_bytes"]
     spare_bytes = sum(path.stat().st_size for path in log.glob("spare.*"))
     assert sum(each["bytes"] for each in segments) + spare_bytes == found["bytes"]
-    assert found["next_job_id"] == JOB_COUNT + 2
+    assert found["next_job_id"] == JOB_COUNT + 3
     records = found["records"]
     assert isinstance(records, dict)
     assert records["whole"] >= JOB_COUNT + 1
-    assert records["deleted"] == len(real_log.DELETED)
+    assert records["deleted"] == len(real_log.DELETED) + 1
     assert records["tube"] >= 1
+    assert records["group"] == 1
     assert records["end"] == len(segments)
 
 

@@ -56,9 +56,11 @@ def test_salvage_of_a_lost_put_keeps_all_other_jobs(log: Path) -> None:
             client.ask(b"kick 1\r\n", b"KICKED 1\r\n")
         assert client.statistic("time-left", b"stats-job %d\r\n" % real_log.DELAYED) > 3900
         assert client.statistic("pause-time-left", b"stats-tube paused\r\n") > 3900
+        client.send(b"stats-groups paused\r\n")
+        assert b"  closed: [pause]\n  pause-time-left: 39" in client.body()
         assert client.statistic("releases", b"stats-job %d\r\n" % real_log.DELAYED) == 1
         client.send(b"put 0 0 1 0\r\n\r\n")
-        assert int(client.line().split()[1]) > JOB_COUNT + 1
+        assert int(client.line().split()[1]) > JOB_COUNT + 2
 
 
 def test_salvage_names_jobs_of_which_only_changes_are_left(log: Path) -> None:
