@@ -107,6 +107,9 @@ class Extended(Generic[B]):
 
         The `group` says whose the job is: the groups of a tube take turns, and have limits of their own by its rules.
         `meta` are its headers: up to 16 names with values, which the server carries for who gets the job.
+
+        With a token, `once`, a put is done once in `once_for` seconds (300): the same one again changes nothing, and
+        says the id of then. `retry` draws a token, so that the put is sent again when its reply is lost.
         """
         return put_call(self._session, body, (priority, delay, ttr), tube, inserted, **options)
 

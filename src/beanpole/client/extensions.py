@@ -68,16 +68,16 @@ def unix_seconds(value: object, name: str) -> bytes:
     return seconds(value, name, MOMENT_S_MAX)
 
 
-def key_bytes(key: object, what: str = "a key") -> bytes:
-    """The key of a job, or what is as that: the name of its group. Raises ArgumentError."""
+def key_bytes(key: object, what: str = "a key", most: int = limits.KEY_BYTES_MAX) -> bytes:
+    """The key of a job, or what is as that: its group, its token. Raises ArgumentError."""
     if not isinstance(key, str):
         raise ArgumentError(f"{what} must be a string, not {key!r}")
     try:
         data = key.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         raise ArgumentError(f"{what} is text in UTF-8: {key!r}") from None
-    if not 1 <= len(data) <= limits.KEY_BYTES_MAX or any(byte <= 32 or byte == 127 for byte in data):
-        raise ArgumentError(f"{what} has 1 to {limits.KEY_BYTES_MAX} bytes, no space and no control: {key!r}")
+    if not 1 <= len(data) <= most or any(byte <= 32 or byte == 127 for byte in data):
+        raise ArgumentError(f"{what} has 1 to {most} bytes, no space and no control: {key!r}")
     return data
 
 

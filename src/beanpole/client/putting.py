@@ -1,6 +1,7 @@
 """Putting a job with the options that beanstalkd does not know. No I/O."""
 
 import contextlib
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,7 +25,7 @@ from beanpole.client.plan import Plan, run_call
 from beanpole.client.session import USED, Session
 from beanpole.errors import ArgumentError
 from beanpole.limits import PRI_MAX
-from beanpole.protocol import wire
+from beanpole.protocol import limits, wire
 from beanpole.protocol.replies import Word
 from beanpole.protocol.wire import Call, Reply
 
@@ -49,6 +50,9 @@ class PutOptions(TypedDict, total=False):
     within: float | None
     group: str | None
     meta: Mapping[str, str] | None
+    once: str | None
+    once_for: int | None
+    retry: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,8 @@ class Inserted:
     """The job that is there now."""
 
     outcome: Literal["inserted", "exists", "replaced"]
-    """``exists``: another job has the key, and nothing was changed; ``replaced``: it has the new body and options."""
+    """``exists``: another job has the key, or a put with this token was done, and nothing was changed; ``replaced``: it
+    has the new body and options."""
 
 
 OUTCOMES: dict[int, Literal["inserted", "exists", "replaced"]] = {
@@ -122,6 +127,9 @@ def call_of(
     within: float | None = None,
     group: str | None = None,
     meta: Mapping[str, str] | None = None,
+    once: str | None = None,
+    once_for: int | None = None,
+    retry: bool = False,
 ) -> "Call[T]":
     """A ``put-job``; on a server without it a ``put``, if that can say all that is asked for.
 
@@ -129,6 +137,9 @@ def call_of(
     known already.
     """
     priority, delay, ttr = numbers
+    once = secrets.token_hex(16) if retry and once is None else once
+    if once_for is not None and (once is None or once_for == 0):
+        raise ArgumentError("once_for is for how many seconds once counts, from 1 on")
     made = line(
         b"put-job",
         size_of(data),
@@ -144,6 +155,8 @@ def call_of(
         expire=optional(expire, seconds, "expire"),
         group=optional(group, key_bytes, "a group"),
         meta=optional(meta or None, meta_bytes),
+        once=optional(once, key_bytes, "a token", limits.ONCE_BYTES_MAX),
+        **{"for": optional(once_for, whole, limits.ONCE_S_MAX, "once_for")},
     )
     if key is None and (taken is not None or until is not None):
         raise ArgumentError("taken and until are about a key, and there is none")
@@ -151,7 +164,7 @@ def call_of(
         raise ArgumentError("a job has a delay, or a moment at which it is ready, not both")
     if within is not None and taken != "replace":
         raise ArgumentError("within is for a put that replaces what is there: taken='replace'")
-    if instead is None and key is None and expire is None and group is None and not meta:
+    if instead is None and key is None and expire is None and group is None and once is None and not meta:
         if at is not None:
             at_s = float(unix_seconds(at, "at"))
             instead = partial(fallback.put_at, session, partial(plain_put, data, priority, ttr), at_s, tube, take)

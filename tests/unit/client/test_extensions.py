@@ -10,6 +10,7 @@ import pytest
 from beanpole import (
     ArgumentError,
     Backoff,
+    Client,
     ConnectionLostError,
     ExistsError,
     Inserted,
@@ -21,7 +22,11 @@ from beanpole import (
 from beanpole.client import Histogram, extensions, fallback
 from beanpole.client.codec import TextCodec
 from beanpole.client.putting import plain_put
+from beanpole.client.recovery import is_safe
 from beanpole.client.session import Session
+from beanpole.protocol.replies import Word
+from beanpole.protocol.wire import Call
+from beanpole.testing import FakeServer
 from tests.unit.client.peer import ASK, CLOSE, NONE, SILENCE, Maker, Peer, Steps, has, listing, ok
 
 PUT_JOB = b"put-job 1 pri=65536 delay=0 ttr=60"
@@ -381,3 +386,20 @@ def test_a_pipeline_does_what_it_can_on_an_old_server(make: Maker) -> None:
         assert isinstance(results[1].error, UnsupportedError)
         assert results[2].result() == Inserted(2, "inserted")
         assert results[3].error is None
+
+
+def test_a_put_with_a_token_is_done_once_and_may_be_sent_again() -> None:
+    with FakeServer() as server, Client(server.address) as client:
+        assert [client.put("a", once="t"), client.put("b", once="t", once_for=9)] == [1, 1]
+        assert client.put_job("c", once="t").outcome == "exists"
+        assert [client.put("d", retry=True), client.put("d", retry=True)] == [2, 3]
+        for wrong in (
+            {"once_for": 5},
+            {"once": "t", "once_for": 0},
+            {"once": "t", "once_for": 86_401},
+            {"once": "t" * 65},
+        ):
+            with pytest.raises(ArgumentError):
+                client.put("e", **wrong)
+    assert is_safe(Call(b"put-job 1 ttr=60 once=t\r\nx\r\n", Word.INSERTED, lambda reply: reply))
+    assert not is_safe(Call(b"put-job 1 ttr=60\r\nx once=t\r\n", Word.INSERTED, lambda reply: reply))
