@@ -9,14 +9,11 @@ from pathlib import Path
 import pytest
 
 import beanpole
-from beanpole.protocol.extensions import FEATURE_NAMES
 from tests import forks
 from tests.databases import Database, DatabaseServers, MariaServer
 from tests.e2e.cli.conftest import run
 from tests.e2e.process import Process, environment, log_lines, serving, wait_until
 from tests.servers import HOST, STOP_TIMEOUT_S
-
-pytestmark = pytest.mark.skipif(b"put-job.once" not in FEATURE_NAMES, reason="the server does not know it yet")
 
 KINDS = {"postgresql": None, "mariadb": MariaServer}
 ROWS = 300

@@ -11,13 +11,10 @@ import pytest
 
 from beanpole.client import Address, Client
 from beanpole.errors import ExitCode, StartError
-from beanpole.protocol.extensions import FEATURE_NAMES
 from beanpole.relay import relay as module
 from beanpole.relay.outbox import Outbox
 from beanpole.relay.relay import Relay
 from beanpole.testing import FakeServer
-
-pytestmark = pytest.mark.skipif(b"put-job.once" not in FEATURE_NAMES, reason="the server does not know it yet")
 
 NAME = "beanpole_outbox"
 
