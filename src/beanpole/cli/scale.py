@@ -1,6 +1,7 @@
 """``beanpole scale``: how many workers a tube needs now. The arithmetic is in `beanpole.observe.scaling`."""
 
 import asyncio
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -47,15 +48,7 @@ def scale(server: Server, out: Output, *, tube: str, drain_s: float, slots: int,
     long a job runs is looked at as well; if none ended just then, it is the average since the server started.
     """
     need = asyncio.run(look(server, tube, drain_s, slots, interval_s))
-    record = {
-        "tube": tube,
-        "workers": need.workers,
-        "jobs": need.jobs,
-        "arrival": round(need.arrival, 3),
-        "ready": need.backlog,
-        "run": None if need.run_s is None else round(need.run_s, 6),
-        "limit": need.limit or None,
-    }
+    record = {"tube": tube, **asdict(need)}
     ran = "no job has run yet" if need.run_s is None else f"a job runs for {need.run_s:.3g} s"
     text = f"{plural(need.workers, 'worker')}: {need.arrival:.3g} jobs come a second, {count(need.backlog)} are ready"
     out.record(record, f"{text}, {ran}" + (f"; {LIMITS[need.limit]}" if need.limit else ""))

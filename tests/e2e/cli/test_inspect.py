@@ -160,7 +160,7 @@ def test_scale_says_how_many_workers_a_tube_needs(cli: Cli, client: Client[bytes
         client.put(b"x")
     client.delete(client.reserve())
     [found] = cli("scale", tube, "--interval", "0.1s", "--drain", "1s", "--slots", "600", "--json").objects
-    assert (found["tube"], found["workers"], found["ready"], found["limit"]) == (tube, 1, 599, None)
+    assert (found["tube"], found["workers"], found["backlog"], found["limit"]) == (tube, 1, 599, "")
     assert cli("scale", tube, "--interval", "0.1s").out.startswith(b"1 worker: ")
     done = cli("scale", "no-such-tube", "--interval", "0.1s", code=2)
     assert done.err == "beanpole: there is no tube no-such-tube\n"
