@@ -97,8 +97,12 @@ class Groups(Rules):
 
     def follow_rules(self, tube: str) -> None:
         """A tube is there now, or its rules have changed."""
-        if not self.is_strict(tube):
-            self.begun = {place: id for place, id in self.begun.items() if place[0] != tube}
+        self.begun = {
+            place: id
+            for place, id in self.begun.items()
+            if place[0] != tube
+            or (self.is_strict(tube) and (self.holds_buried(tube) or self.jobs[id].state != "buried"))
+        }
         if self.has_group_rules(tube) and tube not in self.served:
             self.open_groups(tube)
         elif tube in self.served:

@@ -432,4 +432,5 @@ def note_begun(tube: Tube, heap: Heap) -> cython.int:
             group: Group = tube.groups.by_name[group_name(job)]
             if group.begun == 0 or job.id < group.begun:
                 group.begun = job.id
+                group.begun_is_buried = job.state == State.BURIED
     return 0

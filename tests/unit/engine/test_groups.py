@@ -379,6 +379,17 @@ def test_order_is_strict_no_more_when_the_rule_is_gone(world: World) -> None:
     assert [reserved(world), reserved(world)] == [ids[1], ids[0]]
 
 
+@pytest.mark.parametrize("lines", ["group-order: strict\n", ""])
+def test_a_buried_job_holds_up_nobody_when_the_rule_does_not_say_so_any_more(world: World, lines: str) -> None:
+    rules(world, "group-order: strict hold-buried\n")
+    first, second = put(world, "a"), put(world, "a")
+    assert reserved(world) == first
+    assert say(world, "w", f"bury {first} 5") == "BURIED"
+    assert reserved(world) == 0
+    rules(world, lines)
+    assert reserved(world) == second
+
+
 def test_peek_shows_a_job_of_a_closed_group(world: World) -> None:
     rules(world, "group-concurrency: 1\n")
     first, second = put(world, "a"), put(world, "a")

@@ -135,7 +135,8 @@ def keep_order(group: Group, job: Job, state: State) -> cython.int:
         group.begun = job.id
     if group.begun != job.id:
         return 0
-    if state == State.BURIED and not group.rules.group_hold_buried:
+    group.begun_is_buried = state == State.BURIED
+    if group.begun_is_buried and not group.rules.group_hold_buried:
         group.begun = 0
     if group.begun == 0 or state == State.READY:
         group.closed &= ~cython.cast(uint8_t, Closed.ORDER)
@@ -428,6 +429,9 @@ def order(group):
     if group.begun == 0:
         return 0
     strict: cython.bint = group.rules is not None and group.rules.group_strict
+    if strict and group.begun_is_buried and not group.rules.group_hold_buried:
+        group.begun = 0
+        return 0
     for at in range(group.ready.count):
         if group.ready.entries[at].tie == group.begun:
             job: Job = cython.cast(Job, group.ready.entries[at].item)

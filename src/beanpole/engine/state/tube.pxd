@@ -102,6 +102,7 @@ cdef class Group(Item):
     cdef uint8_t closed                  # bits of Closed; 0: its jobs may be reserved
     cdef uint8_t is_new                  # it has no job, and is served after all others when it has one
     cdef uint8_t is_timed                # in which heap it stands: Groups.timed, not Groups.open
+    cdef uint8_t begun_is_buried         # the job that has begun is buried, and has not ended for that
 
 @cython.final
 cdef class Groups:
