@@ -51,6 +51,9 @@ INBOX_ROWS_AT_ONCE = 50
 INBOX_RETRY_S = 1.0
 """Seconds until the inbox is read again after that failed."""
 
+INBOX_LOCK_MS = 1_000
+"""Milliseconds that the log waits for somebody's lock on rows of the inbox that go with a row of it."""
+
 REPORT_S = 1.0
 """Seconds between two reports of a node of what it is doing."""
 

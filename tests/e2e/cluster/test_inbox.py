@@ -1,11 +1,14 @@
 """Jobs that an application puts in its own transaction."""
 
+import asyncio
 import signal
 from collections.abc import Iterator
 
 import psycopg
 import pytest
 
+from beanpole.log.postgres.pgstore import PostgresStore, opener
+from beanpole.log.postgres.rows import Place, RowKind, row_behind
 from tests.e2e.cluster.conftest import Cluster
 from tests.e2e.process import Process, wait_until
 
@@ -138,6 +141,41 @@ def test_inbox_without_rights_rests_and_the_log_goes_on(inbox: Cluster, node: Pr
         owner.execute("alter table beanpole.away rename to inbox")
         owner.commit()
         wait_until(lambda: client.statistic("current-jobs-ready") == 2, "it is taken")
+
+
+@pytest.mark.parametrize("lock", ["delete from beanpole.inbox", "lock table beanpole.inbox in share mode"])
+def test_log_goes_on_while_somebody_holds_a_lock_on_what_would_be_taken(
+    inbox: Cluster, node: Process, lock: str
+) -> None:
+    with connect(inbox) as application, connect(inbox) as owner, node.connect() as client:
+        with node.frozen():
+            application.execute("select beanpole.put('default', 'x')")
+            application.commit()
+            owner.execute(lock)
+        client.ask(b"put 0 0 60 3\r\nlog\r\n", b"INSERTED 1\r\n")
+        owner.rollback()
+        wait_until(lambda: client.statistic("current-jobs-ready") == 2, "it is taken")
+
+
+def test_append_does_not_wait_for_who_locks_what_was_read(inbox: Cluster) -> None:
+    async def append() -> list[bool]:
+        store: PostgresStore = await opener(inbox.url, "a")()
+        (tip,) = await store.rows_at([Place(1, 0)])
+        assert tip is not None
+        row = row_behind(tip, epoch=1, kind=RowKind.RECORDS, writer=bytes(16), confirmed=tip.place, data=b"")
+        taken = [each.taken for each in await store.read_inbox(0, 9, 9)]
+        owner.execute("select from beanpole.inbox for update")
+        appended = [await store.append(row, tip, taken)]
+        owner.rollback()
+        appended.append(await store.append(row, tip, taken))
+        await store.close()
+        return appended
+
+    with connect(inbox) as application, connect(inbox) as owner:
+        application.execute("select beanpole.put('default', 'x')")
+        application.commit()
+        assert asyncio.run(append()) == [False, True]
+    assert inbox.count("inbox", "true") == 0
 
 
 def test_export_is_refused_while_something_waits(inbox: Cluster) -> None:

@@ -242,7 +242,7 @@ async def inbox_state(store: PostgresStore) -> InboxState | None:
     if not exists:
         return None
     if not may:
-        return InboxState(0, 0.0, 0, "this role may not select and delete in beanpole.inbox")
+        return InboxState(0, 0.0, 0, "this role may not select, update and delete in beanpole.inbox")
     ((rows, oldest_s, size),) = await store.fetch(inboxschema.STATE)
     return InboxState(rows, oldest_s, size, "")
 

@@ -134,7 +134,7 @@ class Inbox:
         was_there = self.is_there.is_set()
         self.is_there.clear()
         if exists:
-            self.rest("this role may not select and delete in beanpole.inbox")
+            self.rest("this role may not select, update and delete in beanpole.inbox")
         elif was_there:
             self.rest("the table beanpole.inbox is gone")
         elif not exists:

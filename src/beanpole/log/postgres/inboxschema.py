@@ -78,18 +78,30 @@ revoke all on function {SCHEMA}.put({ARGUMENTS}) from public;
 IS_READY = f"""
 select to_regclass('{TABLE}') is not null,
     coalesce(has_table_privilege(to_regclass('{TABLE}'), 'select') and
+        has_table_privilege(to_regclass('{TABLE}'), 'update') and
         has_table_privilege(to_regclass('{TABLE}'), 'delete'), false)
 """
 """Whether there is an inbox, and whether this role may take what is in it."""
 
 READ = f"""
+with nothing as (delete from {TABLE} where false),
+free as materialized (
+    select number from {TABLE}
+    where number in (select number from {TABLE} where number > %s order by number limit %s) and xmax <> 0
+    for update skip locked)
 select number, nonce::text, tube, options, body,
     extract(epoch from due - clock_timestamp())::float8,
     expire + least(extract(epoch from greatest(put_at, due) - clock_timestamp()), 0)::float8,
     extract(epoch from clock_timestamp() - put_at)::float8
 from (select *, sum(octet_length(body)) over (order by number) - octet_length(body) before
-    from {TABLE} where number > %s order by number limit %s) _
+    from {TABLE} where number > %s and (xmax = 0 or number in (select number from free))
+    order by number limit %s) _
 where before < %s order by number
+"""
+"""Rows that somebody else has locked or deleted in a transaction that is open stay: the log would wait for its end.
+
+A row that nobody ever locked has an `xmax` of 0. The `delete` of nothing waits where a lock on the table would let no
+row be taken.
 """
 
 STATE = f"""

@@ -349,7 +349,9 @@ class Leading(Log):
             if await self.is_there(row):
                 return False
             if taken and not isinstance(wrong, LostError):
-                raise DeposedError(f"the inbox can't be emptied: {wrong or 'its rows are gone, and not by this node'}")
+                raise DeposedError(
+                    f"the inbox can't be emptied: {wrong or 'somebody else has deleted or locked its rows'}"
+                )
             if isinstance(wrong, GoneError):
                 self.segment_gone(row.place.segment, wrong)
 

@@ -54,8 +54,14 @@ LOCK_TIMEOUT_MS = 100
 
 APPROVED = f"select {schema.is_approved('$1')}".encode()
 
-NOT_TAKEN = "22012"
-"""The SQLSTATE of an append behind which not all rows of the inbox go, or whose place is taken: it divides by zero."""
+NOT_TAKEN = ("22012", "55P03")
+"""The SQLSTATEs of an append that takes rows of the inbox and fails for these, or as its place is taken.
+
+It divides by zero where some are gone, and waits no longer than so for who holds a lock on them.
+"""
+
+TAKE_TIMEOUT = f"select set_config('lock_timeout', '{limits.INBOX_LOCK_MS}', true)".encode()
+"""Goes before such an append, in its transaction."""
 
 INT8 = struct.Struct(">q")
 INT2 = struct.Struct(">h")
@@ -85,8 +91,9 @@ class PostgresStore:
             if statement not in self.prepared:
                 text = schema.append(*segments)
                 await self.prepare(statement, (inboxschema.taking(text) if taken else text).encode())
-                if b"approved" not in self.prepared:
-                    await self.prepare(b"approved", APPROVED)
+                for name, query in ((b"approved", APPROVED), (b"timeout", TAKE_TIMEOUT)):
+                    if name not in self.prepared:
+                        await self.prepare(name, query)
             names = self.names.encode()
             values = [
                 INT8.pack(row.place.row),
@@ -109,11 +116,13 @@ class PostgresStore:
             connection = self.connection.pgconn
             self.warning = ""
             connection.enter_pipeline_mode()
+            if taken:
+                connection.send_query_prepared(b"timeout", [])
             connection.send_query_prepared(statement, values, formats, 1)
             connection.pipeline_sync()
             connection.send_query_prepared(b"approved", [names], [0], 1)
             connection.pipeline_sync()
-            appended, approved = await self.results(2, tolerated=NOT_TAKEN if taken else "")
+            *_, appended, approved = await self.results(2, tolerated=NOT_TAKEN if taken else ())
             connection.exit_pipeline_mode()
         is_there = appended.ntuples == 1
         as_approved = approved.get_value(0, 0) == b"\x01"
@@ -131,10 +140,10 @@ class PostgresStore:
         connection.exit_pipeline_mode()
         self.prepared.add(name)
 
-    async def results(self, count: int, tolerated: str = "") -> list[pq.abc.PGresult]:
+    async def results(self, count: int, tolerated: Sequence[str] = ()) -> list[pq.abc.PGresult]:
         """Send what is buffered and wait for so many results, each with its sync; raise the first error.
 
-        One whose SQLSTATE is `tolerated` is a result without rows.
+        One whose SQLSTATE is among those `tolerated` is a result without rows.
         """
         connection = self.connection.pgconn
         loop = asyncio.get_running_loop()
@@ -158,7 +167,7 @@ class PostgresStore:
         for each in found:
             if each.status == pq.ExecStatus.FATAL_ERROR:
                 state = (each.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
-                if not tolerated or state != tolerated:
+                if state not in tolerated:
                     connection.exit_pipeline_mode()
                     raise error_for(state or None, each.get_error_message())
         return found
@@ -278,7 +287,7 @@ class PostgresStore:
     async def read_inbox(self, after: int, count: int, bytes_max: int) -> list[InboxRow]:
         with errors_translated():
             cursor = self.connection.cursor(binary=True)
-            await cursor.execute(inboxschema.READ.encode(), [after, count, bytes_max])
+            await cursor.execute(inboxschema.READ.encode(), [after, count, after, count, bytes_max])
             found = await cursor.fetchall()
         return [InboxRow(Taken(number, nonce), *rest) for number, nonce, *rest in found]
 

@@ -236,7 +236,8 @@ class Store(Protocol):
     async def append(self, row: Row, tip: Row, taken: Sequence[Taken] = ()) -> bool:
         """Append a row directly behind the tip, and return when it is confirmed; False: it could not go there.
 
-        In the same transaction the rows of the inbox go that are in it; if one is not there, the row can't go there.
+        In the same transaction the rows of the inbox go that are in it; if one is not there, or locked for
+        long, the row can't go there.
 
         Raises:
             LostError: it is not known whether the row is there, or that it is confirmed.
