@@ -6,7 +6,7 @@ from pathlib import Path
 SECRET_KEY = os.environ.get("SECRET_KEY", "for this example only")
 DEBUG = True
 ROOT_URLCONF = "shop.urls"
-INSTALLED_APPS = ["shop"]
+INSTALLED_APPS = ["shop", "beanpole.django"]
 DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",
@@ -15,5 +15,11 @@ DATABASES = {
     }
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+TASKS = {
+    "default": {
+        "BACKEND": "beanpole.django.BeanpoleBackend",
+        "QUEUES": ["default", "receipts"],
+    }
+}
 EMAIL_BACKEND = "django.core.mail.backends.console.EmailBackend"
 USE_TZ = True

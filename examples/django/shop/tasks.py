@@ -1,27 +1,13 @@
-"""The jobs of the shop."""
-
-from collections.abc import Callable
+"""The tasks of the shop: what its worker does."""
 
 from django.core.mail import send_mail
-from django.db import close_old_connections, transaction
+from django.db import transaction
+from django.tasks import task
 
-from beanpole import Task, Worker
 from shop.models import Order
 
-worker = Worker(concurrency=4)  # the server is that of BEANPOLE_URL, or else 127.0.0.1:11300
 
-
-@worker.middleware
-def with_database(_task: Task, call: Callable[[], None]) -> None:
-    """Close connections to the database that are old or broken, as Django does around each request."""
-    close_old_connections()
-    try:
-        call()
-    finally:
-        close_old_connections()
-
-
-@worker.function("receipts", max_attempts=5, timeout=30)
+@task(queue_name="receipts")
 def send_receipt(order_id: int) -> None:
     """Send the receipt of an order, unless an earlier attempt has done so."""
     with transaction.atomic():

@@ -2,7 +2,10 @@
 
 import asyncio
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -206,3 +209,62 @@ def test_each_order_has_its_job_once_over_the_end_of_leaders(inbox: Cluster) -> 
                 bodies.append(int(worker.line()))
             worker.ask(b"reserve-with-timeout 0\r\n", b"TIMED_OUT\r\n")
     assert sorted(bodies) == [*range(orders)]
+
+
+DJANGO = """
+import sys
+from django.conf import settings
+url = dict(part.split("=", 1) for part in sys.argv[1].split())
+database = {"ENGINE": "django.db.backends.postgresql", "NAME": url["dbname"], "HOST": url["host"],
+    "PORT": url.get("port", ""), "USER": url["user"], "PASSWORD": url.get("password", "")}
+settings.configure(
+    DATABASES={"default": database, "shop": {**database, "USER": "shop"}},
+    TASKS={name: {"BACKEND": "beanpole.django.BeanpoleBackend", "OPTIONS": {"inbox": True, "database": name}}
+        for name in ("default", "shop")},
+)
+import django
+django.setup()
+from datetime import timedelta
+from django.core.checks import run_checks
+from django.db import transaction
+from django.utils import timezone
+from beanpole.django.interface import tasks
+
+@tasks.task(priority=100)
+def order(number):
+    pass
+
+def check():
+    print(*[each.id for each in run_checks(databases=["default", "shop"])])
+
+with transaction.atomic():
+    order.enqueue(1)
+    transaction.set_rollback(True)
+with transaction.atomic():
+    order.enqueue(2)
+order.using(run_after=timezone.now() + timedelta(seconds=1000)).enqueue(3)
+check()
+with transaction.atomic():
+    transaction.get_connection().cursor().execute("drop function beanpole.put")
+    check()
+"""
+
+
+def test_django_puts_in_its_transaction(inbox: Cluster, node: Process, tmp_path: Path) -> None:
+    with psycopg.connect(inbox.url, autocommit=True) as connection:
+        connection.execute("drop role if exists shop; create role shop login")
+        given = connection.info.get_parameters()
+    script = tmp_path / "tasks.py"
+    script.write_text(DJANGO)
+    done = subprocess.run(
+        [sys.executable, script, " ".join(f"{name}={value}" for name, value in given.items() if value)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.stderr, done.stdout) == ("", "beanpole.E006\nbeanpole.E005 beanpole.E006\n")
+    with node.connect() as worker:
+        worker.ask(b"reserve\r\n", b"RESERVED 1 ")
+        assert worker.line().strip().isdigit()
+        assert b'"args":[2]' in worker.line()
+        assert worker.statistic("pri", b"stats-job 1\r\n") == 39936
+        wait_until(lambda: inbox.status()["inbox"]["rows"] == 0, "the inbox is empty")
+        assert 900 < worker.statistic("time-left", b"stats-job 2\r\n") <= 1000

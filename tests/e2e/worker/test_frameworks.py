@@ -1,6 +1,7 @@
 """The Django and FastAPI applications of the examples, and that docs/frameworks.md shows them as they are."""
 
 import contextlib
+import json
 import re
 import shutil
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 import httpx
@@ -46,13 +48,18 @@ def variables(server: Server) -> dict[str, str]:
     return environment({"BEANPOLE_URL": f"{HOST}:{server.port}", "PYTHONUNBUFFERED": "1"})
 
 
+TASKS = "django.tasks" if find_spec("django.tasks") else "django_tasks"
+
 # --- Django -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
-    """The folder of a copy of the Django application."""
-    return shutil.copytree(ROOT / "examples" / "django", tmp_path / "django")
+    """The folder of a copy of the Django application, which imports the tasks of the Django that is here."""
+    folder = shutil.copytree(ROOT / "examples" / "django", tmp_path / "django")
+    for each in folder.rglob("*.py"):
+        each.write_text(each.read_text().replace("from django.tasks import", f"from {TASKS} import"))
+    return folder
 
 
 def manage(folder: Path, server: Server, *arguments: str) -> str:
@@ -93,16 +100,111 @@ def test_django_puts_after_the_commit_and_a_worker_does_it(shop: Path, beanpole:
         assert client.tubes() == ["default"], "nothing is put for an order that nobody has made"
         made = manage(shop, beanpole, "shell", "--verbosity", "0", "--command", REQUEST)
         assert made == "201 {'order': 1}\n"
-        assert client.peek(1).body == '{"order_id":1}'
-        client.put('{"order_id":1}', tube="receipts")
-    with running(shop, beanpole, "beanpole", "worker", "shop.worker:worker", "--processes", "1", "-V") as worker:
-        worker.wait_event("job done", 2)
-        (child,) = Path(f"/proc/{worker.popen.pid}/task/{worker.popen.pid}/children").read_text().split()
-        wait_until(lambda: not has_open(int(child), shop / "shop.sqlite3"), "the middleware closes connections")
+        body = client.peek(1).body
+        said = json.loads(body)
+        assert (said["task"], said["args"], said["kwargs"]) == ("shop.tasks.send_receipt", [1], {})
+        client.put(body, tube="receipts")
+    with running(shop, beanpole, "manage", "beanpole_worker", "--queue", "receipts", "--verbosity", "2") as worker:
+        wait_until(lambda: worker.messages.count("job done") == 2, "both are done", COMMAND_TIMEOUT_S)
+        wait_until(lambda: not has_open(worker.popen.pid, shop / "shop.sqlite3"), "connections are closed")
         assert worker.stop() == 0
     assert worker.messages.count("To: ada@example.org") == 1, "the second job finds that it is done"
     with contextlib.closing(sqlite3.connect(shop / "shop.sqlite3")) as database:
         assert database.execute("SELECT email, receipt_sent FROM shop_order").fetchall() == [("ada@example.org", 1)]
+
+
+PROBES = f"""
+import os, signal
+from beanpole import Dead
+from {TASKS} import task
+
+@task(takes_context=True)
+def twice(context, word, *, end):
+    if context.attempt == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    print("twice", word, end, context.attempt, context.task_result.id, flush=True)
+
+@task
+async def coroutine(number):
+    print("coroutine", number, flush=True)
+
+@task
+def never():
+    raise Dead("never")
+
+def plain():
+    print("must not be called", flush=True)
+"""
+
+ENQUEUE = f"""
+import asyncio
+from datetime import timedelta
+from django.utils import timezone
+from {TASKS}.signals import task_enqueued
+from shop.probes import *
+seen = []
+task_enqueued.connect(lambda task_result, **_: seen.append(task_result.id), weak=False)
+made = [
+    twice.enqueue("a", end=["b", None]),
+    coroutine.using(priority=100).enqueue(1),
+    asyncio.run(coroutine.using(priority=-100).aenqueue(2)),
+    coroutine.using(run_after=timezone.now() + timedelta(seconds=1000)).enqueue(3),
+    coroutine.using(run_after=timezone.now() - timedelta(seconds=1000)).enqueue(4),
+    never.enqueue(),
+]
+assert seen == [each.id for each in made]
+try:
+    coroutine.enqueue(object())
+except TypeError:
+    print(made[0].id)
+"""
+
+
+@pytest.mark.long
+def test_a_task_of_django_keeps_what_its_job_can_say(shop: Path, beanpole: Server) -> None:
+    (shop / "shop" / "probes.py").write_text(PROBES)
+    id = manage(shop, beanpole, "shell", "--verbosity", "0", "--command", ENQUEUE).strip()
+    with Client((HOST, beanpole.port)) as client:
+        assert [client.stats_job(number).pri for number in range(1, 7)] == [65536, 39936, 91136, 65536, 65536, 65536]
+        assert 900 < client.stats_job(4).delay <= 1000
+        plain = json.dumps({**json.loads(client.peek(2).body), "task": "shop.probes.plain"})
+        client.put("no JSON")
+        client.put(plain, delay=1000)
+        with running(shop, beanpole, "manage", "beanpole_worker", "--concurrency", "1") as worker:
+            assert worker.wait_exit() == -signal.SIGKILL
+        with running(shop, beanpole, "manage", "beanpole_worker") as worker:
+            wait_until(lambda: client.stats_tube("default").current_jobs_buried == 2, "two are dead")
+            wait_until(lambda: client.stats().current_jobs_ready + client.stats().current_jobs_reserved == 0, "done")
+            client.kick_job(8)
+            wait_until(lambda: "shop.probes.plain is no task" in worker.messages, "it fails")
+            assert worker.stop() == 0
+        assert worker.messages.count(f"twice a ['b', None] 2 {id}") == 1
+        assert [f"coroutine {number}" in worker.messages for number in (2, 3, 4)] == [True, False, True]
+        assert "must not be called" not in worker.messages
+
+
+WRONG = """
+from django.conf import settings
+from django.core.checks import run_checks
+settings.TASKS["default"].update(QUEUES=["a b"], OPTIONS={"inboxes": 1, "database": "other"})
+settings.TASKS["url"] = {"BACKEND": "beanpole.django.BeanpoleBackend", "OPTIONS": {"url": "http://x", "inbox": True}}
+print(*sorted(each.id + " " + each.msg for each in run_checks()), sep="\\n")
+"""
+
+
+@pytest.mark.long
+def test_django_checks_the_settings(shop: Path, beanpole: Server) -> None:
+    (shop / "wrong.py").write_text(WRONG)
+    (shop / "shop" / "tasks.py").write_text("")
+    (shop / "shop" / "urls.py").write_text("urlpatterns = []")
+    said = manage(shop, beanpole, "shell", "--verbosity", "0", "--command", "import wrong").splitlines()
+    assert [line.split(":")[0] for line in said] == [
+        "beanpole.E001 TASKS['default']",
+        "beanpole.E002 TASKS['default']",
+        "beanpole.E002 TASKS['url']",
+        "beanpole.E003 TASKS['default']",
+        "beanpole.E004 TASKS['url']",
+    ]
 
 
 def has_open(pid: int, path: Path) -> bool:
@@ -174,7 +276,7 @@ def test_the_tests_of_the_fastapi_application(tmp_path: Path) -> None:
 def test_the_page_shows_the_files_of_the_examples() -> None:
     page = (ROOT / "docs" / "frameworks.md").read_text()
     blocks = dict(re.findall(r"^```python\n# (\S+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL))
-    assert set(blocks) == {"shop/tasks.py", "shop/views.py", "shop/worker.py", "app.py", "test_app.py"}
+    assert set(blocks) == {"shop/tasks.py", "shop/views.py", "app.py", "test_app.py"}
     for name, text in blocks.items():
         folder = "django" if name.startswith("shop/") else "fastapi"
         assert text == (ROOT / "examples" / folder / name).read_text().partition('"""\n\n')[2], name

@@ -1,0 +1,111 @@
+"""The backend of Django's tasks: an enqueued task is a job once the transaction has committed, and not before.
+
+With an inbox, the transaction itself puts the job; else our client does, when Django says that it has committed.
+"""
+
+import functools
+import json
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+from django.core.checks import CheckMessage
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
+from django.utils import timezone
+
+from beanpole.client import Address
+from beanpole.client.base import PATIENCE_S
+from beanpole.django import checking
+from beanpole.django.interface import BaseTaskBackend, InvalidTask, result_of, signals
+from beanpole.errors import ArgumentError
+from beanpole.protocol import wire
+from beanpole.worker.function import Connections
+
+DEFAULT_PRI = 65_536
+"""The pri of a task of the priority 0, which is that of a job without one."""
+
+PRI_STEP = 256
+"""What a task's priority counts as a pri, where less is more urgent: 100 is 39936, and -100 is 91136."""
+
+PUT = "select beanpole.put(%s, %s, pri => %s, at => %s)"
+
+
+class BeanpoleBackend(BaseTaskBackend):  # type: ignore[misc] # Django has no types
+    """A backend for ``TASKS``. Its queues are tubes; what its OPTIONS are is in docs/frameworks.md."""
+
+    supports_defer = True
+    supports_async_task = True
+    supports_priority = True
+
+    def __init__(self, alias: str, params: dict[str, Any]) -> None:
+        super().__init__(alias, params)
+        self.url: str | None = self.options.get("url")
+        self.database: str | None = self.options.get("database", DEFAULT_DB_ALIAS)
+        """Whose transaction a task belongs to; None: it is put at once."""
+        self.has_inbox = bool(self.options.get("inbox", False))
+
+    def validate_task(self, task: Any) -> None:  # noqa: ANN401 - of either package
+        """Says whether a task can be put. Raises InvalidTask."""
+        super().validate_task(task)
+        try:
+            wire.tube_name(task.queue_name)
+        except ArgumentError as error:
+            raise InvalidTask(f"Queue '{task.queue_name}' is no tube: {error}") from None
+
+    def enqueue(self, task: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401 - see above
+        """Puts a job for the task when the transaction commits.
+
+        Raises TypeError or ValueError for arguments that JSON can't say, and what putting raises: with an inbox, and
+        without a transaction, from here; else from the commit.
+        """
+        self.validate_task(task)
+        result = result_of(task, uuid4().hex, args, kwargs, self.alias, timezone.now())
+        body = encode(result)
+        if self.has_inbox:
+            due = None if task.run_after is None else datetime.fromtimestamp(task.run_after.timestamp(), UTC)
+            with connections[self.database].cursor() as cursor:
+                cursor.execute(PUT, [task.queue_name, body, pri_of(task), due])
+            self._tell(result)
+        elif self.database is None:
+            self._put(result, body)
+        else:
+            transaction.on_commit(functools.partial(self._put, result, body), using=self.database)
+        return result
+
+    def check(self, **_kwargs: Any) -> Iterable[CheckMessage]:  # noqa: ANN401 - Django passes what it likes
+        """Says what is wrong with the settings."""
+        return checking.check_settings(self)
+
+    def _put(self, result: Any, body: bytes) -> None:  # noqa: ANN401 - see above
+        task = result.task
+        delay = 0.0 if task.run_after is None else max(0.0, task.run_after.timestamp() - timezone.now().timestamp())
+        pool = connections_to(self.url, self.options.get("patience", PATIENCE_S)).pool()
+        pool.put(body, tube=task.queue_name, priority=pri_of(task), delay=delay)
+        self._tell(result)
+
+    def _tell(self, result: Any) -> None:  # noqa: ANN401 - see above
+        signals.task_enqueued.send(type(self), task_result=result)
+
+
+@functools.cache
+def connections_to(url: str | None, patience: float | None) -> Connections:
+    """The connections of this process: Django makes a backend for each thread, and for each request under ASGI."""
+    address = Address.default() if url is None else Address.of(url)
+    return Connections(lambda: address, patience=patience)
+
+
+def pri_of(task: Any) -> int:  # noqa: ANN401 - see above
+    return int(DEFAULT_PRI - PRI_STEP * task.priority)
+
+
+def encode(result: Any) -> bytes:  # noqa: ANN401 - see above
+    """The body of a job. Raises TypeError or ValueError."""
+    said = {
+        "task": result.task.module_path,
+        "args": result.args,
+        "kwargs": result.kwargs,
+        "id": result.id,
+        "enqueued_at": result.enqueued_at.isoformat(),
+    }
+    return json.dumps(said, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
