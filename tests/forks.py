@@ -41,7 +41,13 @@ PROGRAMS = ("beanpole", "tests.e2e.console.patient")
 PACKAGE = "beanpole"
 """What is imported whole."""
 
-NOT_IMPORTED = ("beanpole.__main__", "beanpole.conformance", "beanpole.pytest_plugin", "beanpole.testing")
+NOT_IMPORTED = (
+    "beanpole.__main__",
+    "beanpole.conformance",
+    "beanpole.django",
+    "beanpole.pytest_plugin",
+    "beanpole.testing",
+)
 """How the names of modules begin that programs seldom need, or that tests look at."""
 
 BEFORE_THE_START = ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "TZ", "GLIBC_")

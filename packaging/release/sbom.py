@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PYTHONS = ("3.11", "3.14")
 """The oldest and the newest that wheels are made for."""
 
-EXTRAS = {"beanpole": ("cluster", "console", "otel", "relay"), "beanpole-ids": ("databases",)}
+EXTRAS = {"beanpole": ("cluster", "console", "django", "otel", "relay"), "beanpole-ids": ("databases",)}
 """What users may ask for; the other extras are for who works on it."""
 
 FOLDERS = {"beanpole": ROOT, "beanpole-ids": ROOT / "ids"}

@@ -1,5 +1,7 @@
 """What Django calls this package."""
 
+from importlib import import_module
+
 from django.apps import AppConfig
 
 
@@ -8,3 +10,7 @@ class BeanpoleConfig(AppConfig):  # type: ignore[misc] # Django has no types
 
     name = "beanpole.django"
     label = "beanpole"
+
+    def ready(self) -> None:
+        """Registers the checks, also where no task was imported yet."""
+        import_module("beanpole.django.checking")
