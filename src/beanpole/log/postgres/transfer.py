@@ -69,12 +69,16 @@ async def import_directory(conninfo: str, path: Path, progress: Progress) -> Mov
         await check_no_inbox(store)
         with locked(path):
             replay = await asyncio.to_thread(read_directory, path)
-        schedules = replay.restore.engine.schedules
-        if schedules is not None and schedules.count and store.settings.format < format_of(b"set-schedule"):
-            raise RefusedError(
-                f"{path} has schedules, and the log of this cluster is written in format {store.settings.format}: make "
-                "a cluster in another database with the `beanpole cluster init` of this version"
-            )
+        engine = replay.restore.engine
+        for what, is_there, name in (
+            ("schedules", engine.schedules is not None and engine.schedules.count, b"set-schedule"),
+            ("tokens of puts that are done once", engine.once is not None and engine.once.count, b"put-job.once"),
+        ):
+            if is_there and store.settings.format < format_of(name):
+                raise RefusedError(
+                    f"{path} has {what}, and the log of this cluster is written in format {store.settings.format}: "
+                    "make a cluster in another database with the `beanpole cluster init` of this version"
+                )
         writer = ImportWriter(store, tip, replay, progress)
         with errors_translated():
             async with store.connection.transaction():
