@@ -20,7 +20,7 @@ from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.policies.attempts import defer, has_count, is_under_way
 from cython.cimports.beanpole.engine.policies.keeping import keep, lose
 from cython.cimports.beanpole.engine.policies.once import forget, forget_ended, note
-from cython.cimports.beanpole.engine.policies.pausing import end_pause, end_pauses, set_pause
+from cython.cimports.beanpole.engine.policies.pausing import end_pause, first_over, set_pause
 from cython.cimports.beanpole.engine.policies.throttle import close_if_taken, replace_rules
 from cython.cimports.beanpole.engine.policies.uniqueness import forget_key
 from cython.cimports.beanpole.engine.state.groupjobs import group_name
@@ -34,11 +34,9 @@ from cython.cimports.beanpole.engine.state.tags import put_attempt, read_flags
 from cython.cimports.beanpole.engine.state.tube import Group, GroupPause, RuleSet, Tube
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 
-from beanpole.engine import limits
 from beanpole.protocol.rules import parse
 
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
-GROUPS_PAUSED_MAX = cython.declare(cython.Py_ssize_t, limits.GROUPS_PAUSED_MAX)
 TOKENS_PER_TURN = cython.declare(
     cython.Py_ssize_t, 64
 )  # of which is looked whether they have ended, as the log is read
@@ -185,7 +183,7 @@ class Restore:
         if pause is not None:
             engine.records.group_dropped(pause)
         if until_ns <= self.clock_ns:
-            return 0 if pause is None else end_pause(engine, pause)
+            return 0 if pause is None else self.drop_tube(end_pause(engine, pause))
         pause = set_pause(engine, tube, name, pause_s, until_ns)
         pause.segment = segment
         engine.records.group_restored(pause)
@@ -302,9 +300,13 @@ class Restore:
         return self.engine.jobs.remove(job)
 
     def drop_tube(self, tube):
-        """Drop a tube if it is unused; sessions may have kept it when the log was written, so its pause is kept."""
+        """Drop a tube if it is unused; sessions may have kept it when the log was written, so its pause is kept.
+
+        A pause is not ended by time before the engine serves, so that it may be over.
+        """
         if tube.paused_until_ns and self.engine.unused(tube):
-            self.pauses[tube.name] = (tube.pause_s, tube.paused_until_ns, tube.segment)
+            if tube.paused_until_ns > self.clock_ns:
+                self.pauses[tube.name] = (tube.pause_s, tube.paused_until_ns, tube.segment)
             self.engine.records.tube_dropped(tube)
             tube.pause(0, 0)
         return self.engine.drop_if_unused(tube)
@@ -327,8 +329,12 @@ class Restore:
             self.unconfirmed = []
         if self.engine.once is not None:
             forget_ended(self.engine, self.clock_ns, TOKENS_PER_TURN)
-        if self.engine.group_pauses is not None and end_pauses(self.engine, self.clock_ns, GROUPS_PAUSED_MAX):
-            self.engine.opened = None  # nobody waits
+        pause: GroupPause = first_over(self.engine, self.clock_ns)
+        while pause is not None:
+            self.engine.records.group_dropped(pause)
+            self.drop_tube(end_pause(self.engine, pause))
+            pause = first_over(self.engine, self.clock_ns)
+        self.engine.opened = None  # nobody waits
         return 0
 
     def confirm_delay(self, job):

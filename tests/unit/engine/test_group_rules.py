@@ -43,6 +43,25 @@ def test_other_rules_come_to_many_groups_in_pieces(world: World) -> None:
     assert 0 < left < GROUPS - 1, "nobody could reserve while the rules came"
 
 
+def test_rules_come_to_all_groups_without_their_client(world: World) -> None:
+    """The group that hears of them last is the one of which a job is waited for."""
+    rules(world, "group-concurrency: 1\n")
+    for number in [0, *range(GROUPS)]:
+        world.send("p", b"put-job 1 group=%d\r\nx\r\n" % number)
+    world.send("w", b"reserve-with-timeout 0\r\n" * GROUPS)
+    assert world.output("w").count(b"RESERVED") == GROUPS
+    world.connect("v")
+    world.send("v", b"watch t\r\nreserve\r\n")
+    world.output("p"), world.output("v")
+    boss = world.connections["p"]
+    boss.receive(world.now_ns, b"set-rules t 21\r\ngroup-concurrency: 2\n\r\n")
+    assert boss.pending
+    world.disconnect("p")
+    assert world.output("v") == b""
+    world.advance(SECOND)
+    assert world.output("v").startswith(b"RESERVED")
+
+
 def test_no_new_limit_is_broken_while_rules_come(world: World) -> None:
     """All groups are closed by the rule that comes, but only some of them know it at once."""
     for number in range(GROUPS):

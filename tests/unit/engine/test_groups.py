@@ -399,6 +399,20 @@ def test_peek_shows_a_job_of_a_closed_group(world: World) -> None:
     assert say(world, "p", "peek-ready") == "NOT_FOUND"
 
 
+def test_list_shows_no_group_twice_when_others_go_meanwhile(world: World) -> None:
+    """The last group, which was looked at, takes the place of one that goes."""
+    for number in range(3_000):
+        world.send("p", b"put-job 1 tube=t group=%d\r\nx\r\n" % number)
+    world.output("p")
+    client = world.connections["p"]
+    client.receive(world.now_ns, b"stats-groups t limit=1000\r\n")
+    assert say(world, "w", "delete 1") == "DELETED"
+    while not (listed := client.take_output()):
+        client.resume(world.now_ns)
+    names = [line for line in listed.splitlines() if line.startswith(b"- group:")]
+    assert len(set(names)) == len(names) == 1_000
+
+
 def test_group_is_kept_until_a_put_replaces_the_job(world: World) -> None:
     id = put(world, "a", " key=k")
     say(world, "p", f"change-job {id} tube=u")

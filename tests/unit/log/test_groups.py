@@ -8,7 +8,9 @@ from beanpole.log.files.names import segment_name
 from beanpole.log.format import Kind
 from tests.simulation.server import Server
 from tests.unit.log.test_growth import seal
-from tests.unit.log.test_replay import NS_PER_S, TURN_S, packed, replayed, turn
+from tests.unit.log.test_replay import NS_PER_S, TURN_S, delayed, packed, replayed, turn
+from tests.unit.log.test_replay import paused as paused_tube
+from tests.unit.log.test_rules import rules_record
 
 STRICT = b"group-order: strict\n"
 
@@ -95,6 +97,20 @@ def test_what_follows_a_log_forgets_pauses_that_are_over() -> None:
     engine = replayed(paused(TURN_S, 5), turn(TURN_S + 1), paused(TURN_S, 5), now_s=TURN_S + 1)
     assert [each.name for each in engine.tube_list] == [b"default"]
     check(engine)
+
+
+def test_pause_of_a_tube_outlives_that_of_its_last_group() -> None:
+    records = [paused(TURN_S, 5), paused_tube(TURN_S + 90, 90), turn(TURN_S + 1), delayed(1, 0, 0)]
+    engine = replayed(*records, now_s=TURN_S + 1)
+    (job,) = engine.jobs.jobs()
+    assert job.tube.paused_until_ns == (TURN_S + 90) * NS_PER_S
+
+
+def test_what_is_read_back_notes_no_tube_that_is_open_again() -> None:
+    """Nobody waits: what follows a log would note more and more of them."""
+    rules = [rules_record(b"t\nrate: 1/h"), rules_record(b"t")]
+    engine = replayed(delayed(1, TURN_S + 5, 5), *rules, turn(TURN_S), now_s=TURN_S)
+    assert engine.next_deadline_ns == (TURN_S + 5) * NS_PER_S
 
 
 @pytest.mark.parametrize("names", [b"\x01t", b"\x02t", b"\x01t" + b"g" * 201], ids=["no group", "no end", "too long"])

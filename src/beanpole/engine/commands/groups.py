@@ -48,12 +48,11 @@ class GroupPage(LongCommand):
     """A stats-groups that is under way."""
 
     tube = cython.declare(bytes)  # its name
-    left = cython.declare(list)  # the names of the groups that are not looked at yet
+    left = cython.declare(cython.Py_ssize_t)  # groups at the front of the tube's list that are not looked at yet
     limit = cython.declare(cython.Py_ssize_t)  # groups that are shown
     by_held = cython.declare(cython.bint)  # those of which most is held come first, not those of which most is ready
-    found = cython.declare(
-        list
-    )  # of those that were looked at the ones that come first: (ready, held, name) or (held, ready, name)
+    found = cython.declare(list)  # of those that were looked at the first: (ready, held, name) or (held, ready, name)
+    names = cython.declare(set)  # of the same
     least = cython.declare(cython.Py_ssize_t)  # the first number of the last of them, once there are enough
     at = cython.declare(cython.Py_ssize_t)  # of the sorted ones those that are written
     texts = cython.declare(list)  # what is written
@@ -63,15 +62,9 @@ class GroupPage(LongCommand):
         """Look at the next groups, or write of the next of those that are shown."""
         tube: Tube = queue.tube_named(self.tube)
         groups: dict = {} if tube is None or tube.groups is None else tube.groups.by_name
-        name: bytes
         if self.left:
             session.moved_count += LOOKED_PER_TURN // LOOKED_PER_MOVE
-            for name in self.left[-LOOKED_PER_TURN:]:
-                if name in groups:
-                    self.note(cython.cast(Group, groups[name], typecheck=True))
-            del self.left[-LOOKED_PER_TURN:]
-            if not self.left:
-                self.found.sort(reverse=True)
+            self.look([] if tube is None or tube.groups is None else tube.groups.all)
             return 0
         for _, _, name in self.found[self.at : self.at + GROUPS_PER_TURN]:
             if name in groups:
@@ -85,9 +78,21 @@ class GroupPage(LongCommand):
         return session.out.text(b"---\n" + b"".join(self.texts))
 
     @cython.cfunc
+    def look(self, groups: list) -> cython.int:
+        """Look at the next groups of a list; one that is forgotten gives its place to the last, which comes again."""
+        at: cython.Py_ssize_t
+        end: cython.Py_ssize_t = min(self.left, cython.cast(cython.Py_ssize_t, len(groups)))
+        self.left = max(end - LOOKED_PER_TURN, 0)
+        for at in range(self.left, end):
+            self.note(cython.cast(Group, groups[at], typecheck=True))
+        if self.left == 0:
+            self.found.sort(reverse=True)
+        return 0
+
+    @cython.cfunc
     def note(self, group: Group) -> cython.int:
         """Note a group that has a job or is paused, if not enough of those that are known have more."""
-        if count_of(group) == 0 and group.pause is None:
+        if (count_of(group) == 0 and group.pause is None) or group.name in self.names:
             return 0
         first: cython.Py_ssize_t = group.counts[cython.cast(cython.int, State.READY)]
         second: cython.Py_ssize_t = group.counts[cython.cast(cython.int, State.RESERVED)]
@@ -96,8 +101,14 @@ class GroupPage(LongCommand):
         if len(self.found) < self.limit:
             heapq.heappush(self.found, (first, second, group.name))
         elif first >= self.least:
-            heapq.heappushpop(self.found, (first, second, group.name))
+            _, _, last = heapq.heappushpop(self.found, (first, second, group.name))
+            self.names.discard(last)
             self.least = self.found[0][0]
+            if last is group.name:
+                return 0
+        else:
+            return 0
+        self.names.add(group.name)
         return 0
 
 
@@ -128,11 +139,14 @@ def stats_groups(queue, now_ns, session, command):
     page.limit = command.args.count if command.args.given & bit(Kind.LIMIT) else GROUPS_SHOWN
     page.by_held = command.args.by_held
     page.found = []
+    page.names = set()
     page.texts = []
     if command.args.given & bit(Kind.GROUP):
-        page.left = [command.args.group_at[: command.args.group_bytes]]
-    else:
-        page.left = [] if tube.groups is None else list(tube.groups.by_name)
+        name: bytes = command.args.group_at[: command.args.group_bytes]
+        if tube.groups is not None and name in tube.groups.by_name:
+            page.note(cython.cast(Group, tube.groups.by_name[name], typecheck=True))
+    elif tube.groups is not None:
+        page.left = len(tube.groups.all)
     return begin(queue, now_ns, session, page)
 
 
@@ -153,7 +167,7 @@ def pause_group(queue, now_ns, session, command):
     if delay_ns:
         queue.records.group_changed(set_pause(queue, tube.name, name, delay_ns // SECOND_NS, now_ns + delay_ns))
     elif pause is not None:
-        end_pause(queue, pause)
+        queue.drop_if_unused(end_pause(queue, pause))
         queue.records.group_changed(pause)
     session.read_index = queue.records.index
     return session.out.word(Word.PAUSED)

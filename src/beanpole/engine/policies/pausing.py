@@ -38,7 +38,7 @@ def set_pause(queue, tube, name, pause_s, until_ns):
 
 
 def end_pause(queue, pause):
-    """End the pause of a group."""
+    """End the pause of a group; return its tube, which may be unused now."""
     tube: Tube = queue.tube_named(pause.tube)
     group: Group = tube.groups.by_name[pause.group]
     had_next: cython.bint = tube.ready.count != 0
@@ -50,16 +50,24 @@ def end_pause(queue, pause):
     mark_pause(tube, group, queue.now_ns)
     queue.settle_next(tube, had_next)
     close_groups(tube)
-    return queue.drop_if_unused(tube)
+    return tube
+
+
+def first_over(queue, now_ns):
+    """Return the first pause of a group that is over; None: there is none."""
+    heap: Heap = queue.group_pauses
+    if heap is None or heap.count == 0 or heap.entries[0].key > now_ns:
+        return None
+    return cython.cast(GroupPause, heap.entries[0].item)
 
 
 def end_pauses(queue, now_ns, most):
     """End the pauses of groups that are over, `most` of them; return how many these were."""
-    heap: Heap = queue.group_pauses
     count: cython.Py_ssize_t = 0
-    while heap is not None and heap.count and heap.entries[0].key <= now_ns and count < most:
-        pause: GroupPause = cython.cast(GroupPause, heap.entries[0].item)
+    pause: GroupPause = first_over(queue, now_ns)
+    while pause is not None and count < most:
         queue.records.group_dropped(pause)
-        end_pause(queue, pause)
+        queue.drop_if_unused(end_pause(queue, pause))
         count += 1
+        pause = first_over(queue, now_ns)
     return count

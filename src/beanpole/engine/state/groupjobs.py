@@ -7,6 +7,8 @@ from cython.cimports.beanpole.engine.state.tags import Tag, find_tag
 from cython.cimports.beanpole.engine.state.tube import Group
 from cython.cimports.libc.string import memcmp
 
+CLOSED_LOOKED_AT = cython.declare(cython.int, 1_000)  # closed groups among which the first ready job is looked for
+
 
 def group_name(job):
     """Return the group of a job; empty: it has none."""
@@ -53,14 +55,21 @@ def is_next(job):
 
 
 def first_ready(tube):
-    """Return the heap of the ready jobs of a tube, or with groups one whose first job is next, or of a closed group."""
+    """Return the heap of the ready jobs of a tube, or with groups one whose first job is next, or of a closed group.
+
+    That is the first of many closed groups, not of all: others wait for it.
+    """
     if tube.groups is None or tube.ready.count or tube.groups.ready_count == 0:
         return tube.ready
     found: Heap = tube.ready
+    left: cython.int = CLOSED_LOOKED_AT
     for each in tube.groups.by_name.values():
         group: Group = cython.cast(Group, each, typecheck=True)
         if group.ready.count and (found.count == 0 or sooner(group.ready, found)):
             found = group.ready
+        left -= 1
+        if left <= 0 and found.count:
+            break
     return found
 
 
