@@ -24,6 +24,7 @@ pytestmark = pytest.mark.repository
 
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README.partition("## Install")[0], re.MULTILINE | re.DOTALL)
+PROCESS = re.compile(r"\(\S+:\d+(?= worker)")
 AGES = re.compile(r"(?<= 65536 )[\d.]+|[\d.]+(?= s ago)")
 LATER = re.compile(r"[abc]@example\.org")
 """Whom the later mails go to. Three threads print that, word by word, so there may be no whole line of it."""
@@ -122,8 +123,8 @@ def test_the_first_fifteen_minutes(tmp_path: Path) -> None:
 
 
 def words(text: str) -> str:
-    """A text without ages, as a terminal of any width and a pipe show it alike."""
-    return AGES.sub("-", " ".join(text.split()))
+    """A text without ages and processes, as a terminal of any width and a pipe show it alike."""
+    return AGES.sub("-", PROCESS.sub("(-", " ".join(text.split())))
 
 
 def without_times(messages: str) -> list[str]:

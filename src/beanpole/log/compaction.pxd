@@ -31,4 +31,5 @@ cdef class Compaction:
     cdef bint move_tokens(self, int64_t budget, bint at_once) except -1
     cdef object found(self, object item)
     cdef int64_t size_in_segment(self, object item) except -1
+    cdef int move(self, object item) except -1
     cdef int write(self, object item) except -1

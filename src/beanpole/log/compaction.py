@@ -155,8 +155,7 @@ class Compaction:
             if size:
                 if not at_once and not self.has_room(size):
                     break
-                self.write(found)
-                self.moved_count += 1
+                self.move(found)
             budget -= size or PASSED_COST
             self.at += 1
         tokens_left: cython.Py_ssize_t = self.tokens_left
@@ -220,6 +219,14 @@ class Compaction:
             rules: RuleSet = item
             return rules_bytes(rules) if rules.segment == self.segment else 0
         return 0  # None: the job or the schedule is gone
+
+    def move(self, item):
+        """Write a record again, with what must stand behind it, all of which counts as moved."""
+        records_before: uint64_t = self.records.record_count
+        self.write(item)
+        self.moved_count += 1
+        self.pass_written += self.records.record_count - records_before - 1
+        return 0
 
     def write(self, item):
         """Write the record of a job or of what else is there again."""
