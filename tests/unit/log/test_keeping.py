@@ -215,3 +215,15 @@ def test_touch_leaves_a_job_to_its_holder_in_a_cluster() -> None:
     """It is recorded as a reservation is."""
     engine = replayed(whole(1), reserved(1), kept(1, b"t" * 16, reserve_count=2), reserved(1))
     assert engine.lost_count == 1
+
+
+def test_compaction_comes_to_rest_beside_a_job_that_waits_for_its_holder() -> None:
+    server = Server(1, segment_bytes=2048, clients=1)
+    server.ask(b"keep-session 60 %032x" % 1)
+    for _ in range(5):
+        server.ask(b"put 1 0 60 500\r\n%b" % (b"x" * 500))
+    server.ask(b"reserve")
+    for id in range(6, 66):
+        server.ask(b"put 0 0 60 1\r\nx")
+        server.ask(b"reserve")
+        assert server.ask(b"delete %d" % id) == b"DELETED\r\n"
