@@ -40,7 +40,8 @@ class Run:
             return self.server.ask(line)
         except CrashError:
             self.crashed, self.held = True, []
-            self.server.restart()
+            self.server.disk.kill()  # nothing of the process that crashed goes on
+            self.server.start()
             check(self.server.life.engine)
             self.watch()
             return b""

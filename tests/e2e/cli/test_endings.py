@@ -203,7 +203,7 @@ def complete(line: str, url: str = "") -> list[str]:
 
 
 def test_completion_knows_verbs_and_options() -> None:
-    assert complete("beanpole re") == ["redrive", "release", "reserve", "resume"]
+    assert complete("beanpole re") == ["redrive", "relay", "release", "reserve", "resume"]
     assert complete("beanpole peek --st") == ["--state"]
     assert complete("beanpole peek --state b") == ["buried"]
 

@@ -186,7 +186,7 @@ def test_stat(written: Path) -> None:
     assert result.return_value == 0
     for name in segment_names(written):
         assert name in result.output
-    assert f"Next job id: {JOB_COUNT + 2}" in result.output
+    assert f"Next job id: {JOB_COUNT + 3}" in result.output
     found = json.loads(run("stat", "--json", written).output)
     assert found["jobs"] == len(ALIVE)
     assert found["bytes_per_live_byte"] > 1
