@@ -12,10 +12,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from beanpole.client import Address, Backoff, Client, Inserted
-from beanpole.client.extensions import key_bytes, line, optional, seconds, size_of, whole, with_body
 from beanpole.client.pipeline import Pipeline
 from beanpole.client.plan import Result
-from beanpole.client.putting import inserted
 from beanpole.errors import (
     ArgumentError,
     BadFormatError,
@@ -27,10 +25,7 @@ from beanpole.errors import (
     StartError,
     UnsupportedError,
 )
-from beanpole.limits import PRI_MAX
 from beanpole.protocol import wire
-from beanpole.protocol.replies import Word
-from beanpole.protocol.wire import Call
 from beanpole.relay.outbox import Outbox, is_refusal, said
 
 BATCH_ROWS = 500
@@ -179,19 +174,16 @@ def put(pipeline: Pipeline[bytes], row: "sa.Row[Any]") -> Result[Inserted]:
     expire = row.expire or None
     if expire is not None and expire > 0:
         expire = max(expire + min(wait_s, 0), EXPIRE_S_MIN)
-    options = {"once": key_bytes(row.token), "for": b"%d" % TOKEN_S}
-    made = line(
-        b"put-job",
-        size_of(body),
-        tube=wire.tube_name(row.tube),
-        pri=whole(row.pri, PRI_MAX, "priority"),
-        delay=seconds(max(wait_s, 0), "delay"),
-        ttr=whole(row.ttr, PRI_MAX, "ttr"),
-        key=optional(row.job_key, key_bytes),
-        group=optional(row.job_group, key_bytes),
-        expire=optional(expire, seconds, "expire"),
-        **options,
+    wire.tube_name(row.tube)  # an empty one would mean the tube that is in use
+    return pipeline.put_job(
+        body,
+        row.pri,
+        max(wait_s, 0),
+        row.ttr,
+        tube=row.tube,
+        key=row.job_key,
+        group=row.job_group,
+        expire=expire,
+        once=row.token,
+        once_for=TOKEN_S,
     )
-    data, needs = with_body(made, body)
-    call = Call(data, Word.INSERTED, inserted, needs=needs, also=(Word.EXISTS,))
-    return pipeline._run(call)  # noqa: SLF001 - a pipeline has no command for any call

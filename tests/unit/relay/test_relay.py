@@ -32,7 +32,7 @@ POISONED: tuple[tuple[str, tuple[object, ...], str], ...] = (
     ("tube, body, delay", ("mail", b"x", "soon"), ""),
     ("tube, body, delay, at", ("mail", b"x", 1, 1e9), "only one of delay and at"),
     ("tube, body, job_key", ("mail", b"x", "a b"), "key"),
-    ("tube, body, job_group", ("mail", b"x", ""), "key"),
+    ("tube, body, job_group", ("mail", b"x", ""), "a group has"),
     ("tube, body, expire", ("mail", b"x", -1), "expire"),
 )
 """Columns, what an application inserts there, and what the reason says."""
