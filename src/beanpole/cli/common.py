@@ -301,6 +301,17 @@ def progress(label: str, total: int | None) -> Iterator[Callable[[int], object]]
 # --- Verbs ------------------------------------------------------------------------------------------------------------
 
 
+SERVER_URL: dict[str, Any] = {
+    "type": URL,
+    "default": str(Address()),
+    "show_default": True,
+    "envvar": "BEANPOLE_URL",
+    "show_envvar": True,
+    "help": "The server: HOST, HOST:PORT, beanstalk://HOST:PORT or unix:PATH; of a cluster HOST,HOST.",
+}
+"""What an option is that names a server."""
+
+
 def verb(name: str, example: str = "") -> Callable[[Callable[..., ExitCode | None]], click.Command]:
     """Make a verb of a function: see above. It returns the exit code if it is not OK.
 
@@ -332,15 +343,7 @@ def verb(name: str, example: str = "") -> Callable[[Callable[..., ExitCode | Non
         command = click.command(name, context_settings=SETTINGS)(run)
         command.epilog = (f"\b\n{example}\n\n" if example else "") + notes_of(command) + EXIT_CODES
         command.params += [
-            click.Option(
-                ["--url"],
-                type=URL,
-                default=str(Address()),
-                show_default=True,
-                envvar="BEANPOLE_URL",
-                show_envvar=True,
-                help="The server: HOST, HOST:PORT, beanstalk://HOST:PORT or unix:PATH; of a cluster HOST,HOST.",
-            ),
+            click.Option(["--url"], **SERVER_URL),
             click.Option(["--json", "as_json"], is_flag=True, help="Write JSON, one object a line."),
         ]
         return command

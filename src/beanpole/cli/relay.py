@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from beanpole.cli.common import URL, Output
+from beanpole.cli.common import SERVER_URL, Output
 from beanpole.cli.errors import Failure, forget_output
 from beanpole.cli.inspect import now_ns
 from beanpole.cli.serve import log_format as log_format_option
@@ -101,12 +101,7 @@ def init(url: str, table: str, *, as_json: bool) -> None:
     "--to",
     "--url",
     "to",
-    type=URL,
-    default=str(Address()),
-    show_default=True,
-    envvar="BEANPOLE_URL",
-    show_envvar=True,
-    help="The server: HOST, HOST:PORT, beanstalk://HOST:PORT or unix:PATH; of a cluster HOST,HOST.",
+    **SERVER_URL,
 )
 @log_format_option
 def run(url: str, table: str, to: str, log_format: str) -> None:
