@@ -154,22 +154,19 @@ def parse(at, version, record):
         record.tags = at + size
         record.tag_bytes = rest
         return parse_job(at + FRAME + 1, record)
-    if kind == Kind.TUBE:
+    if kind == Kind.TUBE or kind == Kind.GROUP:
         record.pause_s = get_u32(at + FRAME + 1)
         record.moment_ns = get_u64(at + FRAME + 5)
         record.name = at + size
         record.name_bytes = at[FRAME + 13]
-        record.tags = record.name + record.name_bytes
-        record.tag_bytes = rest - record.name_bytes
-        return parse_tags(record)
-    if kind == Kind.GROUP:
-        record.pause_s = get_u32(at + FRAME + 1)
-        record.moment_ns = get_u64(at + FRAME + 5)
-        record.name = at + size
-        record.name_bytes = at[FRAME + 13]
+        rest -= record.name_bytes
+        if kind == Kind.TUBE:
+            record.tags = record.name + record.name_bytes
+            record.tag_bytes = rest
+            return parse_tags(record)
         record.body = record.name + record.name_bytes
-        record.body_bytes = rest - record.name_bytes
-        return Verdict.GOOD if 1 <= record.body_bytes <= GROUP_BYTES_MAX else Verdict.SENSELESS
+        record.body_bytes = rest
+        return Verdict.GOOD if 1 <= rest <= GROUP_BYTES_MAX else Verdict.SENSELESS
     if kind == Kind.SCHEDULE or kind == Kind.FIRED:
         return parse_schedule(at, size, record)
     if kind == Kind.ONCE:
