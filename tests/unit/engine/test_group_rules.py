@@ -1,26 +1,20 @@
-"""Rules that come to groups: in pieces, no limit is broken meanwhile, and what a group has taken is not forgotten."""
+"""New rules reach the groups of a tube in pieces; no limit is broken on the way, and taken tokens count."""
 
 import pytest
 
 from beanpole.testing.world import World
-from tests.unit.engine.test_groups import SECOND, put, reserved, rules, say
+from tests.unit.engine.test_groups import SECOND, producer_and_worker, put, reserved, rules, say
 
 GROUPS = 6_000  # that get other rules in several pieces
 
 
 @pytest.fixture
 def world() -> World:
-    """A producer and a worker of tube t."""
-    world = World()
-    for name in ("p", "w"):
-        world.connect(name)
-        world.send(name, b"use t\r\nwatch t\r\n")
-        world.output(name)
-    return world
+    return producer_and_worker()
 
 
 def test_other_rules_come_to_many_groups_in_pieces(world: World) -> None:
-    """Of each group one job is held, as many as may be; when two may be, who waits gets one, and all are handed out."""
+    """Each group is at its limit of one job; when that becomes two, a waiting session gets one, and all can be had."""
     rules(world, "group-concurrency: 1\n")
     for number in range(GROUPS):
         world.send("p", b"put-job 1 group=%d\r\nx\r\n" % number * 2)

@@ -248,15 +248,19 @@ def test_order_is_that_of_the_oracle(case: str, seed: int, steps: int) -> None:
 # --- single promises --------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def world() -> World:
-    """A producer and a worker of tube t."""
+def producer_and_worker() -> World:
+    """A world with both, of tube t."""
     world = World()
     for name in ("p", "w"):
         world.connect(name)
         world.send(name, b"use t\r\nwatch t\r\n")
         world.output(name)
     return world
+
+
+@pytest.fixture
+def world() -> World:
+    return producer_and_worker()
 
 
 def say(world: World, name: str, line: str) -> str:
