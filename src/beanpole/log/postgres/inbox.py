@@ -137,7 +137,7 @@ class Inbox:
             self.rest("this role may not select, update and delete in beanpole.inbox")
         elif was_there:
             self.rest("the table beanpole.inbox is gone")
-        elif not exists:
+        else:
             self.problem = ""
 
     def facts(self) -> dict[str, str]:
