@@ -49,8 +49,8 @@ SAFE = frozenset(
 def is_safe(call: "Call[Any]") -> bool:
     """Whether a call may be sent again when nobody knows whether it was executed.
 
-    So may a put with a key: the tube has one job with it, unless that was done meanwhile; and one with a token: it is
-    done once, whatever became of its job.
+    A put with a key may: the tube holds one job with that key, though it runs again if it was done in the meantime.
+    A put with a token may: it is done once, whatever became of its job.
     """
     verb, *words = call.data.partition(b"\r\n")[0].split(b" ")
     return verb in SAFE or (verb == b"put-job" and any(each.startswith((b"key=", b"once=")) for each in words))

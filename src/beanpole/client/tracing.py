@@ -40,7 +40,7 @@ def carried() -> dict[str, str]:
 def span_of(
     verb: str, kind: trace.SpanKind, tube: str, more: Mapping[str, str | int], jobs: Sequence["Job[Any]"] = ()
 ) -> Iterator[trace.Span]:
-    """A span that is the current one meanwhile. It is linked to the puts of jobs, and that of a single one is above."""
+    """Make a span current while this runs. It links to the puts of its jobs; that of a single job is its parent."""
     contexts = [CONTEXT.extract(job.meta) for job in jobs]
     puts = [trace.get_current_span(each).get_span_context() for each in contexts]
     links = [trace.Link(each) for each in puts if each.is_valid]

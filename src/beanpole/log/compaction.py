@@ -173,7 +173,7 @@ class Compaction:
     def move_tokens(self, budget, at_once):
         """Write tokens of puts, and forget those that have ended, for `budget` bytes or all; whether none is left.
 
-        They are gone through from the last to the first: what is added meanwhile stands behind, in another segment.
+        It goes from the last to the first: tokens added in the meantime stand behind, in a newer segment.
         """
         table: OnceTable = self.engine.once
         if self.tokens_left < 0:

@@ -178,7 +178,7 @@ class Slot:
         most = handler.batch or 1
         jobs = await self._reserve(client, most, self._context.reserve_s)
         if jobs and handler.linger_s:
-            if len(jobs) < most:  # who waits is given the first that comes: perhaps there are more already
+            if len(jobs) < most:  # a waiting reserve is given the first job that comes; by now there may be more
                 jobs += await self._reserve(client, most - len(jobs), 0)
             if len(jobs) < most:
                 await self._pause(handler.linger_s)
