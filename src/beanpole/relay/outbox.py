@@ -17,24 +17,15 @@ from pathlib import Path
 from typing import IO, Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import mysql
 
 from beanpole.errors import ExitCode, StartError
+from beanpole.relay.table import COLUMNS, WORDS, ddl
 
 DRIVERS = {"postgresql": "psycopg", "mysql": "pymysql", "mariadb": "pymysql", "sqlite": "pysqlite"}
 """The databases that can have an outbox, each with the driver that is taken where the URL names none."""
 
 CONNECT_TIMEOUT_S = 10
 ASIDE_SHOWN = 100  # rows that were set aside and are shown
-
-NOW = {
-    "postgresql": "extract(epoch from clock_timestamp())::float8",
-    "mysql": "(timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) / 1e6)",
-    "sqlite": "((julianday('now') - 2440587.5) * 86400.0)",
-}
-"""The seconds since 1970, whatever the time zone of a session is."""
-
-TOKEN = {"postgresql": "gen_random_uuid()::text", "mysql": "(uuid())", "sqlite": "(lower(hex(randomblob(16))))"}
 
 REFUSALS = re.compile(
     r"password|authentication|pg_hba|does not exist|doesn't exist|denied|unknown database|no such|readonly|read-only"
@@ -69,39 +60,6 @@ def parsed_url(url: str) -> sa.URL:
     if parsed.get_backend_name() == "sqlite" and parsed.database in {None, "", ":memory:"}:
         raise StartError("an outbox in SQLite is in a file: sqlite:///PATH", ExitCode.USAGE)
     return parsed
-
-
-def table_of(name: str, family: str) -> sa.Table:
-    """Return the table that is called so, in a kind of database."""
-    schema, _, name = name.rpartition(".")
-    text = sa.String(200)
-    return sa.Table(
-        name,
-        sa.MetaData(),
-        # An identity, as for a serial everybody who inserts would need a right to its sequence as well.
-        sa.Column("number", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), sa.Identity(), primary_key=True),
-        sa.Column("token", sa.String(36), nullable=False, server_default=sa.text(TOKEN[family])),
-        sa.Column("put_at", sa.Double(), nullable=False, server_default=sa.text(NOW[family])),
-        sa.Column("tube", text, nullable=False),
-        sa.Column("body", sa.LargeBinary().with_variant(mysql.LONGBLOB(), "mysql", "mariadb"), nullable=False),
-        sa.Column("pri", sa.BigInteger(), nullable=False, server_default="65536"),
-        sa.Column("delay", sa.Double(), nullable=False, server_default="0"),
-        sa.Column("at", sa.Double()),
-        sa.Column("ttr", sa.BigInteger(), nullable=False, server_default="60"),
-        sa.Column("job_key", text),
-        sa.Column("job_group", text),
-        sa.Column("expire", sa.Double()),
-        sa.Column("error", sa.Text()),
-        schema=schema or None,
-        mysql_engine="InnoDB",
-        mysql_charset="utf8mb4",
-        mysql_collate="utf8mb4_bin",
-        mariadb_engine="InnoDB",
-        mariadb_charset="utf8mb4",
-        mariadb_collate="utf8mb4_bin",
-        sqlite_autoincrement=True,
-        postgresql_with={"autovacuum_vacuum_scale_factor": 0, "autovacuum_vacuum_threshold": 10_000},
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +100,10 @@ class Outbox:
             raise StartError(f"the driver of the database is missing ({error}): {how}", ExitCode.NOT_FOUND) from error
         self.name = name
         self.shown = sa.make_url(url).render_as_string(hide_password=True)
-        family = {"mariadb": "mysql"}.get(family, family)
-        self._now: sa.ColumnElement[float] = sa.literal_column(NOW[family], sa.Double())
-        self._table = table_of(name, family)
+        self._family = {"mariadb": "mysql"}.get(family, family)
+        self._now: sa.ColumnElement[float] = sa.literal_column(WORDS[self._family]["now"], sa.Double())
+        schema, _, plain = name.rpartition(".")
+        self._table = sa.table(plain, *map(sa.column, COLUMNS), schema=schema or None)
         self._path = Path(parsed.database or "") if family == "sqlite" else None
         if self._path is not None and not is_new and not self._path.is_file():
             raise StartError(f"there is no file {self._path}", ExitCode.NOT_FOUND)
@@ -178,7 +137,8 @@ class Outbox:
             if existed:
                 self._check_columns()
             else:
-                self._table.create(self.connected())
+                quoted = self._engine.dialect.identifier_preparer.format_table(self._table)
+                self.connected().exec_driver_sql(ddl(self._family, quoted))
         return existed
 
     def check(self) -> None:
@@ -240,9 +200,8 @@ class Outbox:
         Those of tubes and groups that are shut stay.
         """
         table = self._table
-        # As the driver gives them: in SQLite a body may be text, and another column anything.
-        values = [sa.type_coerce(each, sa.types.NULLTYPE).label(each.name) for each in table.columns]
-        chosen = sa.select(*values, self._now.label("now")).where(table.c.error.is_(None))
+        # The columns have no types: in SQLite a body may be text, and another column anything.
+        chosen = sa.select(*table.columns, self._now.label("now")).where(table.c.error.is_(None))
         if shut:
             place = sa.tuple_(table.c.tube, sa.func.coalesce(table.c.job_group, ""))
             chosen = chosen.where(place.not_in(list(shut)))
