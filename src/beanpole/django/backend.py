@@ -1,12 +1,12 @@
 """The backend of Django's tasks: an enqueued task is a job once the transaction has committed, and not before.
 
-With an inbox, the transaction itself puts the job; else our client does, when Django says that it has committed.
+With an inbox, the transaction itself puts the job. With an outbox it inserts a row, which a relay puts. Else our client
+puts, when Django says that the transaction has committed.
 """
 
 import functools
 import json
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
@@ -20,6 +20,7 @@ from beanpole.django import checking
 from beanpole.django.interface import BaseTaskBackend, InvalidTask, result_of, signals
 from beanpole.errors import ArgumentError
 from beanpole.protocol import wire
+from beanpole.relay import table
 from beanpole.worker.function import Connections
 
 DEFAULT_PRI = 65_536
@@ -28,7 +29,11 @@ DEFAULT_PRI = 65_536
 PRI_STEP = 256
 """What a task's priority counts as a pri, where less is more urgent: 100 is 39936, and -100 is 91136."""
 
-PUT = "select beanpole.put(%s, %s, pri => %s, at => %s)"
+STATEMENTS = {
+    "inbox": "select beanpole.put(%s, %s, pri => %s, at => to_timestamp(%s))",
+    "outbox": f"insert into {table.NAME} (tube, body, pri, at) values (%s, %s, %s, %s)",  # noqa: S608 - ours
+}
+"""What a transaction says, by the option: with tube, body, pri, and the moment in seconds since 1970, or null."""
 
 
 class BeanpoleBackend(BaseTaskBackend):  # type: ignore[misc] # Django has no types
@@ -43,7 +48,8 @@ class BeanpoleBackend(BaseTaskBackend):  # type: ignore[misc] # Django has no ty
         self.url: str | None = self.options.get("url")
         self.database: str | None = self.options.get("database", DEFAULT_DB_ALIAS)
         """Whose transaction a task belongs to; None: it is put at once."""
-        self.has_inbox = bool(self.options.get("inbox", False))
+        self.way: str | None = next(filter(self.options.get, STATEMENTS), None)
+        """``inbox`` or ``outbox``; None: our client puts."""
 
     def validate_task(self, task: Any) -> None:  # noqa: ANN401 - of either package
         """Says whether a task can be put. Raises InvalidTask."""
@@ -56,16 +62,16 @@ class BeanpoleBackend(BaseTaskBackend):  # type: ignore[misc] # Django has no ty
     def enqueue(self, task: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401 - see above
         """Puts a job for the task when the transaction commits.
 
-        Raises TypeError or ValueError for arguments that JSON can't say, and what putting raises: with an inbox, and
-        without a transaction, from here; else from the commit.
+        Raises TypeError or ValueError for arguments that JSON can't say, and what putting raises: with an inbox or an
+        outbox, and without a transaction, from here; else from the commit.
         """
         self.validate_task(task)
         result = result_of(task, uuid4().hex, args, kwargs, self.alias, timezone.now())
         body = encode(result)
-        if self.has_inbox:
-            due = None if task.run_after is None else datetime.fromtimestamp(task.run_after.timestamp(), UTC)
+        if self.way is not None:
+            at_s = None if task.run_after is None else task.run_after.timestamp()
             with connections[self.database].cursor() as cursor:
-                cursor.execute(PUT, [task.queue_name, body, pri_of(task), due])
+                cursor.execute(STATEMENTS[self.way], [task.queue_name, body, pri_of(task), at_s])
             self._tell(result)
         elif self.database is None:
             self._put(result, body)

@@ -31,7 +31,7 @@ def worker(backend: str = "default", queues: Iterable[str] = (), concurrency: in
     ArgumentError.
     """
     found = tasks.task_backends[backend]
-    if not hasattr(found, "has_inbox"):
+    if not hasattr(found, "way"):
         raise ArgumentError(f"the backend {backend!r} of TASKS is {type(found).__name__}, not Beanpole's")
     return worker_of(found, queues, concurrency)
 

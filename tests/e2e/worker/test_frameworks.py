@@ -113,6 +113,34 @@ def test_django_puts_after_the_commit_and_a_worker_does_it(shop: Path, beanpole:
         assert database.execute("SELECT email, receipt_sent FROM shop_order").fetchall() == [("ada@example.org", 1)]
 
 
+OUTBOX = """
+TASKS["default"]["OPTIONS"] = {"outbox": True}
+"""
+
+
+@pytest.mark.long
+def test_django_puts_by_its_outbox(shop: Path, beanpole: Server) -> None:
+    with (shop / "shop" / "settings.py").open("a") as settings:
+        settings.write(OUTBOX)
+    manage(shop, beanpole, "migrate", "--verbosity", "0")
+    manage(shop, beanpole, "check", "--database", "default", "--fail-level", "WARNING")
+    manage(shop, beanpole, "shell", "--verbosity", "0", "--command", ROLLED_BACK + REQUEST)
+    file = shop / "shop.sqlite3"
+    with (
+        running(shop, beanpole, "beanpole", "relay", "run", f"sqlite:///{file}"),
+        running(shop, beanpole, "manage", "beanpole_worker") as worker,
+        Client((HOST, beanpole.port)) as client,
+        contextlib.closing(sqlite3.connect(file)) as database,
+    ):
+        count = "SELECT count(*) FROM beanpole_outbox"
+        wait_until(lambda: "Thank you!" in worker.messages, "it is done", COMMAND_TIMEOUT_S)
+        wait_until(lambda: database.execute(count).fetchone() == (0,), "the outbox is empty")
+        assert client.stats().total_jobs == 1
+        assert worker.stop() == 0
+    assert worker.messages.count("To: ada@example.org") == 1
+    assert "bob@example.org" not in worker.messages
+
+
 PROBES = f"""
 import os, signal
 from beanpole import Dead
@@ -184,11 +212,23 @@ def test_a_task_of_django_keeps_what_its_job_can_say(shop: Path, beanpole: Serve
 
 
 WRONG = """
+from django.apps import apps
 from django.conf import settings
 from django.core.checks import run_checks
+from django.core.management import call_command
+
+def add(name, **options):
+    settings.TASKS[name] = {"BACKEND": "beanpole.django.BeanpoleBackend", "OPTIONS": options}
+
 settings.TASKS["default"].update(QUEUES=["a b"], OPTIONS={"inboxes": 1, "database": "other"})
-settings.TASKS["url"] = {"BACKEND": "beanpole.django.BeanpoleBackend", "OPTIONS": {"url": "http://x", "inbox": True}}
-print(*sorted(each.id + " " + each.msg for each in run_checks()), sep="\\n")
+add("url", url="http://x", inbox=True)
+add("none", outbox=True, database=None)
+add("both", inbox=True, outbox=True)
+add("outbox", outbox=True)
+call_command("migrate", verbosity=0)
+call_command("migrate", "beanpole", "zero", verbosity=0)
+apps.set_installed_apps(["shop"])
+print(*sorted(each.id + " " + each.msg for each in run_checks(databases=["default"])), sep="\\n")
 """
 
 
@@ -203,7 +243,13 @@ def test_django_checks_the_settings(shop: Path, beanpole: Server) -> None:
         "beanpole.E002 TASKS['default']",
         "beanpole.E002 TASKS['url']",
         "beanpole.E003 TASKS['default']",
+        "beanpole.E004 TASKS['both']",
+        "beanpole.E004 TASKS['none']",
         "beanpole.E004 TASKS['url']",
+        "beanpole.E007 TASKS['none']",
+        "beanpole.E007 TASKS['outbox']",
+        "beanpole.E008 TASKS['both']",
+        "beanpole.W009 the database 'default' has no table beanpole_outbox",
     ]
 
 
