@@ -147,7 +147,7 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
 
     async def _run(self, call: "Call[T]") -> T:
         """Runs one command, and again where that may be done when the connection is lost."""
-        begun_s = self._outage.clock() if call.wait_s else 0.0
+        begun_s = self._outage.clock() if call.wait_s or call.needs else 0.0
         try:
             return await self._once(call)
         except ConnectionLostError as error:

@@ -131,7 +131,7 @@ class Commands(Generic[B]):
         can't encode the body.
         """
         session = self._session
-        given = options and any(value is not None for value in options.values())
+        given = options and any(value is not None and value is not False for value in options.values())
         if given or not isinstance(delay, int) or session.carried is not None:
             return put_call(session, body, (priority, delay, ttr), tube, number, **options)
         data = wire.put(session.codec.encode(body), priority, delay, ttr)

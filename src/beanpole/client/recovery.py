@@ -2,9 +2,9 @@
 
 When it has lost a connection that worked, it does so as long as it has patience, for whatever was not sent yet.
 
-A call of which sending it twice does no harm (:data:`SAFE`, and a put with a key) does not fail either when it was
-sent: it is sent again over the next connection. A reserve's timeout goes on in that time. All other calls fail that
-were sent and not answered, for nobody knows whether they were executed.
+A call of which sending it twice does no harm (:func:`safe_s`) does not fail either when it was sent: it is sent again
+over the next connection. A reserve's timeout goes on in that time. All other calls fail that were sent and not
+answered, for nobody knows whether they were executed.
 
 The first connection of a client is another matter: a wrong address shall be found at once.
 """
@@ -24,6 +24,7 @@ from beanpole.client.address import Address
 from beanpole.client.session import Session
 from beanpole.errors import CannotConnectError, ConnectionLostError, TimedOutError
 from beanpole.protocol import wire
+from beanpole.protocol.limits import ONCE_S_DEFAULT
 from beanpole.protocol.wire import Call
 
 T = TypeVar("T")
@@ -46,14 +47,17 @@ SAFE = frozenset(
 """The commands that may be sent twice: they read, or are undone by the end of the connection."""
 
 
-def is_safe(call: "Call[Any]") -> bool:
-    """Whether a call may be sent again when nobody knows whether it was executed.
+def safe_s(call: "Call[Any]") -> float:
+    """For how many seconds a call may be sent again when nobody knows whether it was executed; 0: it may not.
 
     A put with a key may: the tube holds one job with that key, though it runs again if it was done in the meantime.
-    A put with a token may: it is done once, whatever became of its job.
+    A put with a token may as long as the token counts: it is done once, whatever became of its job.
     """
     verb, *words = call.data.partition(b"\r\n")[0].split(b" ")
-    return verb in SAFE or (verb == b"put-job" and any(each.startswith((b"key=", b"once=")) for each in words))
+    options = dict(word.split(b"=", 1) for word in words if b"=" in word) if verb == b"put-job" else {}
+    if verb in SAFE or b"key" in options:
+        return math.inf
+    return float(options.get(b"for", ONCE_S_DEFAULT)) if b"once" in options else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +188,9 @@ class Retry(Generic[T]):
         self._outage = outage
         self._session = session
         self._call = call
-        self._is_safe = is_safe(call)
+        safe_for_s = safe_s(call)
+        self._is_safe = safe_for_s > 0
+        self._safe_until_s = begun_s + safe_for_s
         self._deadline_s: float | None = None
         if call.data.startswith(b"reserve") and self._is_safe and call.wait_s is not None:
             self._deadline_s = begun_s + call.wait_s
@@ -202,10 +208,12 @@ class Retry(Generic[T]):
         self._was_sent = error.outcome_unknown = self._was_sent or error.outcome_unknown
         if may_go_on and self._outage.is_on:
             try:
-                return self._outage.bear(error, self._left_s())
+                pause_s = self._outage.bear(error, self._left_s())
             except CannotConnectError as over:
                 over.outcome_unknown = self._was_sent
                 raise
+            if not self._was_sent or self._outage.clock() + pause_s < self._safe_until_s:
+                return pause_s
         if self._repetitions == 0 or isinstance(error, CannotConnectError):
             raise error
         self._repetitions -= 1

@@ -317,7 +317,7 @@ class Client(BaseClient[B], Blocking, Generic[B]):
 
     def _run(self, call: "Call[T]") -> T:
         """Runs one command, and again where that may be done when the connection is lost."""
-        begun_s = self._outage.clock() if call.wait_s else 0.0
+        begun_s = self._outage.clock() if call.wait_s or call.needs else 0.0
         try:
             return self._once(call)
         except ConnectionLostError as error:

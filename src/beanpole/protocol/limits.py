@@ -43,5 +43,6 @@ KEEP_S_MAX = 600  # seconds for which a session that lost its connection may kee
 TOKEN_BYTES = 32  # of a session's token: 128 bits in hex digits
 
 ONCE_BYTES_MAX = 64  # of the token of a put that is done once
+ONCE_S_DEFAULT = 300  # for how long it counts
 ONCE_S_MAX = 86_400
 """Seconds for which such a token counts: who tries again does so sooner, and each second keeps a put's in memory."""

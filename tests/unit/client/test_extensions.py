@@ -1,5 +1,6 @@
 """What a client says to a server that has more than beanstalkd, and to one that has not."""
 
+import asyncio
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from functools import partial
@@ -9,6 +10,8 @@ import pytest
 
 from beanpole import (
     ArgumentError,
+    AsyncClient,
+    AsyncPool,
     Backoff,
     Client,
     ConnectionLostError,
@@ -16,17 +19,15 @@ from beanpole import (
     Inserted,
     NotFoundError,
     OutOfMemoryError,
+    Pool,
     UnexpectedReplyError,
     UnsupportedError,
 )
 from beanpole.client import Histogram, extensions, fallback
 from beanpole.client.codec import TextCodec
 from beanpole.client.putting import plain_put
-from beanpole.client.recovery import is_safe
 from beanpole.client.session import Session
-from beanpole.protocol.replies import Word
-from beanpole.protocol.wire import Call
-from beanpole.testing import FakeServer
+from beanpole.testing import FakeServer, fakeserver
 from tests.unit.client.peer import ASK, CLOSE, NONE, SILENCE, Maker, Peer, Steps, has, listing, ok
 
 PUT_JOB = b"put-job 1 pri=65536 delay=0 ttr=60"
@@ -401,5 +402,37 @@ def test_a_put_with_a_token_is_done_once_and_may_be_sent_again() -> None:
         ):
             with pytest.raises(ArgumentError):
                 client.put("e", **wrong)
-    assert is_safe(Call(b"put-job 1 ttr=60 once=t\r\nx\r\n", Word.INSERTED, lambda reply: reply))
-    assert not is_safe(Call(b"put-job 1 ttr=60\r\nx once=t\r\n", Word.INSERTED, lambda reply: reply))
+
+
+async def put_both(client: Any) -> list[int]:
+    async with client:
+        return [await client.put("a"), await client.put("b", retry=True)]
+
+
+@pytest.mark.parametrize("kind", [Client, Pool, AsyncClient, AsyncPool])
+def test_a_put_whose_reply_is_lost_is_sent_again_and_done_once(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    lost: list[bytes] = []
+    receive = fakeserver.Peer.data_received
+
+    def data_received(peer: fakeserver.Peer, data: bytes) -> None:
+        receive(peer, data)
+        if b" once=" in data and not lost:
+            lost.append(data)
+            peer.transport.abort()
+
+    monkeypatch.setattr(fakeserver.Peer, "data_received", data_received)
+    with FakeServer() as server:
+        client = kind([server.url])
+        if kind in {Client, Pool}:
+            with client:
+                ids = [client.put("a"), client.put("b", retry=True)]
+        else:
+            ids = asyncio.run(put_both(client))
+        assert ids == [1, 2]
+        assert [job.text for job in server.jobs()] == ["a", "b"]
+    assert lost
+
+
+def test_a_put_that_is_not_to_be_sent_again_is_a_plain_one(make: Maker) -> None:
+    with make.to_peer([(b"put 65536 0 60 1\r\nx\r\n", b"INSERTED 1\r\n")]) as client:
+        assert client.put("x", retry=False, key=None) == 1

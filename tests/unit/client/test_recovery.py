@@ -1,6 +1,7 @@
 """A client that has lost its connection dials again, and what may be sent twice goes on over the next one."""
 
 import logging
+import math
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +20,7 @@ from beanpole import (
 from beanpole.client.address import Address
 from beanpole.client.batch import reserve_many_call
 from beanpole.client.codec import TextCodec
-from beanpole.client.recovery import SAFE, Outage, Retry
+from beanpole.client.recovery import SAFE, Outage, Retry, safe_s
 from beanpole.client.session import Session
 from beanpole.protocol import commands, extensions, wire
 from beanpole.protocol.replies import Word
@@ -360,6 +361,36 @@ def test_a_retried_reserve_waits_for_what_is_left() -> None:
     for each in retries:
         with pytest.raises(TimedOutError):
             each.call()
+
+
+def put_job(options: bytes) -> "Call[int]":
+    return Call(b"put-job 1 %b\r\nx once=t key=k\r\n" % options, Word.INSERTED, lambda reply: reply.number)
+
+
+@pytest.mark.parametrize(
+    ("options", "seconds"),
+    [(b"ttr=60", 0), (b"once=t", 300), (b"once=for=5 for=7", 7), (b"key=k", math.inf), (b"key=k once=t", math.inf)],
+)
+def test_for_how_long_a_put_may_be_sent_again(options: bytes, seconds: float) -> None:
+    assert safe_s(put_job(options)) == seconds
+
+
+@pytest.mark.parametrize("was_sent", [True, False])
+def test_a_put_that_was_sent_is_not_sent_again_when_its_token_may_have_ended(*, was_sent: bool) -> None:
+    clock = Clock()
+    lost = outage(clock, None)
+    session: Session[str] = Session(TextCodec("utf-8"), "default", ["default"])
+    retry = Retry(lost, session, put_job(b"once=t for=5"), clock.now_s, 0)
+    lost.begin(Address(), ConnectionLostError("x"))
+    assert retry.pause_s(ConnectionLostError("x", outcome_unknown=was_sent)) == 0.05
+    clock.now_s += 4.95
+    over = CannotConnectError("x")
+    if was_sent:
+        with pytest.raises(CannotConnectError):
+            retry.pause_s(over)
+        assert over.outcome_unknown
+    else:
+        assert retry.pause_s(over) == 0.1
 
 
 def waiting_call(session: Session[str], data: bytes, timeout_s: int) -> Any:
