@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from beanpole import Client
@@ -267,10 +267,10 @@ def has_open(pid: int, path: Path) -> bool:
 
 def test_fastapi_puts_in_a_request_and_works_beside_it(tmp_path: Path, beanpole: Server) -> None:
     folder = shutil.copytree(ROOT / "examples" / "fastapi", tmp_path / "fastapi")
-    transport = httpx.HTTPTransport(uds=str(folder / "socket"))
+    transport = httpx2.HTTPTransport(uds=str(folder / "socket"))
     with (
         running(folder, beanpole, "uvicorn", "app:app", "--uds", "socket") as app,
-        httpx.Client(transport=transport, base_url="http://localhost", timeout=START_TIMEOUT_S) as client,
+        httpx2.Client(transport=transport, base_url="http://localhost", timeout=START_TIMEOUT_S) as client,
     ):
         wait_until(lambda: "running on" in app.messages, "it answers", COMMAND_TIMEOUT_S)
         wait_until(lambda: client.get("/health").json() == {"worker": "works"}, "the worker works")
