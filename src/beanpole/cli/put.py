@@ -64,16 +64,10 @@ def put(
     does not belong to the body, an empty line is an empty body, and lines are put as they arrive.
 
     Options with (*), and a delay with a fraction, need a server that knows them; nothing is put if it does not. Where
-    a job has the key, its id is printed; with --json, "outcome" says what happened.
+    a job has the key, or was put with --once before, its id is printed; with --json, "outcome" says what happened.
     """
-    if options["key"] is None and (options["taken"] or options["until"]):
-        raise click.UsageError("--taken and --until are about a --key")
-    if options["at"] is not None and delay:
-        raise click.UsageError("--delay and --at both say when a job is ready")
-    if options["within"] is not None and options["taken"] != "replace":
-        raise click.UsageError("--within is about --taken replace")
-    if each_line and bodies:
-        raise click.UsageError("--each-line takes lines of --file or of standard input, and no BODY")
+    if problem := misfit(options, delay, len(bodies), len(files), each_line=each_line):
+        raise click.UsageError(problem)
     if sys.stdin.isatty() and ("-" in bodies or not (bodies or files)):
         note(f"type {'a job a line' if each_line else 'the body of a job'}; Ctrl-D at the start of a line ends it")
     client = server.client(tube)
@@ -90,6 +84,27 @@ def put(
         done += len(done_here)
         print_ids(out, done_here, done)
     return ExitCode.OK
+
+
+def misfit(options: Mapping[str, Any], delay: float, body_count: int, file_count: int, *, each_line: bool) -> str:
+    """Return what does not go together; empty: nothing."""
+    return next(
+        (
+            problem
+            for problem, is_wrong in {
+                "--taken and --until are about a --key": options["key"] is None
+                and (options["taken"] or options["until"]),
+                "--delay and --at both say when a job is ready": options["at"] is not None and delay,
+                "--within is about --taken replace": options["within"] is not None and options["taken"] != "replace",
+                "--for is about --once": options["once_for"] is not None and options["once"] is None,
+                "--once is about one job: another one with its token would not be put": options["once"] is not None
+                and (each_line or body_count + file_count > 1),
+                "--each-line takes lines of --file or of standard input, and no BODY": each_line and body_count,
+            }.items()
+            if is_wrong
+        ),
+        "",
+    )
 
 
 def put_all(

@@ -182,6 +182,21 @@ PUT = (
         choices=(("delete", "when the job is deleted"), ("reserve", "when it is first reserved")),
         need="put-job.until",
     ),
+    Option(
+        "once",
+        "text",
+        "Put nothing if a put with this token was done: for a command that is given again. (*)",
+        about="A token: another put with it into the tube changes nothing, and says the id of then.",
+        need="put-job.once",
+    ),
+    Option(
+        "once_for",
+        "ttr",
+        "For how long --once counts.  [default: 5m] (*)",
+        about="For how many seconds `once` counts; if it is not given, 300.",
+        flag="--for",
+        need="put-job.for",
+    ),
 )
 CHANGE = (
     PRIORITY.but(need="change-job.pri"),

@@ -32,6 +32,17 @@ def test_put_with_a_key(cli: Cli, client: Client[bytes], tube: str) -> None:
     assert client.find_job(tube, "k").id == first["id"]
 
 
+def test_put_once(cli: Cli, client: Client[bytes], tube: str) -> None:
+    if lacks(cli, client, "put-job.once", "put-job.for"):
+        assert "does not support put-job" in cli("put", "-t", tube, "--once", "t", "x", code=1).err
+        return
+    [first] = cli("put", "-t", tube, "--once", "t", "--for", "1h", "--json", "a").objects
+    client.delete(first["id"])
+    assert cli("put", "-t", tube, "--once", "t", "--json", "b").objects == [first | {"outcome": "exists"}]
+    for wrong in (("--for", "5", "a"), ("--once", "t", "a", "b"), ("--once", "t", "--each-line")):
+        assert cli("put", "-t", tube, *wrong, code=5).err
+
+
 def test_headers_go_through_export_and_import(cli: Cli, client: Client[bytes], tube: str) -> None:
     if lacks(cli, client, "put-job.meta"):
         assert "does not support put-job" in cli("put", "-t", tube, "--meta", "a=b", "x", code=1).err
