@@ -9,15 +9,11 @@ import beanpole
 from beanpole import limits
 from beanpole.cli.quantities import Duration, Size, notes_of
 from beanpole.cli.wrapping import SETTINGS
-from beanpole.errors import ExitCode
-from beanpole.log import limits as log_limits
-from beanpole.server import limits as server_limits
+from beanpole.server.options import OPTIONS, SEGMENT_BYTES_MIN, Option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-SEGMENT_BYTES_MIN = 65_536  # below, the files' headers and ends would matter
 
 EXIT_CODES = """\b
 Exit codes, the same as beanstalkd's:
@@ -281,169 +277,60 @@ def option(*names: str, **given: Any) -> "Callable[[click.decorators.FC], click.
     return click.option(*names, envvar="BEANPOLE_" + long.removeprefix("--").upper().replace("-", "_"), **given)
 
 
-log_format = option(
-    "--log-format",
-    type=click.Choice(["auto", "console", "json"]),
-    default="auto",
-    show_default=True,
-    help="auto: console on a terminal, else JSON.",
-)
+TYPES: dict[str, click.ParamType[Any]] = {
+    "body": BodyLimit(),
+    "size": Size(),
+    "ms": Duration(unit="ms", whole=True),
+    "seconds": Duration(1, whole=True),
+    "directory": click.Path(file_okay=False),
+    "file": click.Path(dir_okay=False),
+    "path": click.Path(),
+}
+"""How click reads the kinds that have a name; others are texts."""
+
+CHECKS: dict[str, "Callable[..., Any]"] = {
+    "listen": check_listen,
+    "body_bytes_max": cap_body_bytes,
+    "user": set_user,
+    "data_dir": as_path,
+    "segment_bytes": raise_segment_bytes,
+    "node": check_node,
+    "advertise": check_advertise,
+    "ready_file": as_path,
+    "http": check_http,
+    "http_host": check_host_names,
+    "http_token_file": check_token_file,
+    "config": read_config,
+}
+"""What looks at a value that was read, or changes it, by setting."""
+
+
+def made(row: Option) -> "Callable[[click.decorators.FC], click.decorators.FC]":
+    """Return what adds an option to a command, as its row says."""
+    kind = row.kind
+    shown = {"callback": CHECKS.get(row.setting), **row.shown}
+    if kind == "flag":
+        shown["is_flag"] = True
+    elif kind == "count":
+        shown["count"] = True
+    elif isinstance(kind, str):
+        shown["type"] = TYPES.get(kind)
+    else:
+        shown["type"] = click.IntRange(*kind) if isinstance(kind, tuple) else click.Choice(kind)
+    return option(*row.names, **shown) if row.long else click.option(*row.names, **shown)
+
+
+def all_options(command: "click.decorators.FC") -> "click.decorators.FC":
+    for row in reversed(OPTIONS):
+        command = made(row)(command)
+    return command
+
+
+log_format = made(next(each for each in OPTIONS if each.setting == "log_format"))
 
 
 @click.command(context_settings=SETTINGS)
-@option(
-    "-l",
-    "--listen",
-    multiple=True,
-    metavar="ADDR",
-    callback=check_listen,
-    help="Listen on ADDR, HOST:PORT, [IPV6]:PORT or unix:PATH; may be repeated.  [default: every address]",
-)
-@option(
-    "-p",
-    "--port",
-    type=click.IntRange(0, 65535),
-    metavar="PORT",
-    default=limits.PORT_DEFAULT,
-    show_default=True,
-    help="TCP port where --listen names none; 0 lets the system choose.",
-)
-@option(
-    "-z",
-    "--body-bytes-max",
-    type=BodyLimit(),
-    default=limits.BODY_BYTES_MAX_DEFAULT,
-    show_default=True,
-    callback=cap_body_bytes,
-    help="The largest body of a job.",
-)
-@option("-u", "--user", metavar="USER", callback=set_user, help="Become USER when the ports are bound.")
-@option(
-    "-b",
-    "--data-dir",
-    type=click.Path(file_okay=False),
-    callback=as_path,
-    help="Keep jobs in this directory. Without it they are in memory only.",
-)
-@option(
-    "-f",
-    "--fsync-ms",
-    type=Duration(unit="ms", whole=True),
-    help="With -b: sync so often instead of before each reply; 0 is before each reply.",
-)
-@option("-F", "--no-fsync", is_flag=True, help="With -b: never sync, the system does it.")
-@option(
-    "-s",
-    "--segment-bytes",
-    type=Size(),
-    callback=raise_segment_bytes,
-    default=log_limits.SEGMENT_BYTES_DEFAULT,
-    show_default=True,
-    help=f"With -b: the size of a file of the log, {SEGMENT_BYTES_MIN} at least.",
-)
-@option("--cluster", metavar="URL", help="Be a node of the cluster whose log is in this PostgreSQL database.")
-@option("--node", default="", callback=check_node, help="With --cluster: the name of this node.")
-@option(
-    "--advertise",
-    metavar="HOST:PORT",
-    default="",
-    callback=check_advertise,
-    help="With --cluster: where clients and other nodes reach this one.  [default: its only address]",
-)
-@option(
-    "--cluster-wait",
-    "cluster_wait_s",
-    type=Duration(1, whole=True),
-    default=server_limits.CLUSTER_WAIT_S,
-    show_default=True,
-    help="With --cluster: how long without a leader or a confirmed row until clients are closed.",
-)
-@click.option("-c", "compact", is_flag=True, expose_value=False, help="Does nothing; accepted as beanstalkd does.")
-@click.option("-n", "no_compact", is_flag=True, expose_value=False, help="Does nothing; accepted as beanstalkd does.")
-@option(
-    "--tubes-max",
-    type=click.IntRange(1),
-    metavar="N",
-    default=limits.TUBES_MAX,
-    help="Tubes that there may be; use and watch of one more are answered with OUT_OF_MEMORY, and end the connection."
-    "  [default: no limit]",
-)
-@option(
-    "--schedules-max",
-    type=click.IntRange(0),
-    metavar="N",
-    default=limits.SCHEDULES_MAX,
-    show_default=True,
-    help="Schedules that there may be; set-schedule of one more is answered with BAD_SCHEDULE.",
-)
-@option(
-    "--once-max",
-    type=click.IntRange(0, 2**32 - 2),
-    metavar="N",
-    default=limits.ONCE_MAX,
-    show_default=True,
-    help="Tokens of puts with once= that there may be; a put with one more is answered with OUT_OF_MEMORY.",
-)
-@option(
-    "--connections-max",
-    type=click.IntRange(1),
-    metavar="N",
-    default=server_limits.CONNECTIONS_MAX,
-    help="Connections at a time; further clients wait.  [default: as many as files may be open]",
-)
-@option(
-    "--ready-file",
-    type=click.Path(dir_okay=False),
-    callback=as_path,
-    help="Write the bound addresses into this file when clients are answered.",
-)
-@option(
-    "--http",
-    metavar="ADDR",
-    default="",
-    callback=check_http,
-    help="Serve the console over HTTP on ADDR, in a process of its own: pages, an API, metrics.",
-)
-@option(
-    "--http-host",
-    metavar="NAME",
-    multiple=True,
-    callback=check_host_names,
-    help="With --http: a name by which it is called, besides addresses and localhost; may be repeated.",
-)
-@option(
-    "--http-token-file",
-    type=click.Path(),
-    callback=check_token_file,
-    help="With --http: a line `NAME TOKEN` for each who may change things; without it pages are read-only.",
-)
-@option("--http-hide-bodies", is_flag=True, help="With --http: show, search and give out no body of a job.")
-@option(
-    "--metrics-tubes",
-    metavar="PATTERN",
-    multiple=True,
-    help="With --http: tubes to measure one by one, as in jobs-*; may be repeated.  [default: the first by name]",
-)
-@option(
-    "--legacy-metrics",
-    is_flag=True,
-    help="With --http: show metrics by the names of the messagebird exporter as well.",
-)
-@option(
-    "--one-reply-per-send",
-    is_flag=True,
-    help="Send each reply to pipelined commands alone, for clients that can't read two at once.",
-)
-@log_format
-@option("-V", "--verbose", "verbose_count", count=True, help="Log every connection.")
-@option(
-    "--config",
-    type=click.Path(),
-    is_eager=True,
-    expose_value=False,
-    callback=read_config,
-    help="A TOML file with a key for each long option.",
-)
+@all_options
 @click.version_option(beanpole.__version__, "-v", "--version", message="beanpole %(version)s")
 @click.pass_context
 def serve(ctx: click.Context, /, **given: Any) -> int:
@@ -462,8 +349,7 @@ def serve(ctx: click.Context, /, **given: Any) -> int:
     check_cluster(ctx, given)
     warn_of_ignored(ctx, given)
     given["fsync_ms"] = None if given.pop("no_fsync") else given["fsync_ms"] or 0
-    code: ExitCode = app.serve(Settings(**given))
-    return os.EX_OK if code == ExitCode.OK else int(code)
+    return int(app.serve(Settings(**given)))
 
 
 serve.epilog = notes_of(serve) + EXIT_CODES
