@@ -1,4 +1,4 @@
-"""How long a server takes from exec to its first answer, beside an import of asyncio and uvloop, which it can't avoid.
+"""How long a server takes from exec to its first answer, beside an import of asyncio, which it can't avoid.
 
 Run with `python -m benchmarks.start [ROUNDS]`. They take turns, the server also with ``--http``; each figure is the
 median. Connected is when the kernel takes a client's connection. Processor time, which is the server's without its
@@ -23,7 +23,7 @@ RETRY_S = 0.0005
 def imported() -> tuple[float, ...]:
     """Seconds of wall and of processor time that an interpreter takes for the imports."""
     began_s = time.perf_counter()
-    process = subprocess.Popen([sys.executable, "-c", "import asyncio, uvloop"])
+    process = subprocess.Popen([sys.executable, "-c", "import asyncio"])
     _, _, usage = os.wait4(process.pid, 0)
     process.returncode = 0
     return time.perf_counter() - began_s, usage.ru_utime + usage.ru_stime, 0.0
@@ -58,7 +58,7 @@ def main() -> None:
         [statistics.median(column) for column in zip(*rows, strict=True)] for rows in zip(*samples, strict=True)
     )
     sys.stdout.write(f"{'':<26}{'wall ms':>9}{'CPU ms':>9}{'connected':>11}\n")
-    rows = (("import asyncio, uvloop", base), ("first answer", server), ("first answer, --http", console))
+    rows = (("import asyncio", base), ("first answer", server), ("first answer, --http", console))
     for name, (wall_s, used_s, connected_s) in rows:
         sys.stdout.write(f"{name:<26}{wall_s * 1e3:>9.1f}{used_s * 1e3:>9.1f}{connected_s * 1e3:>11.1f}\n")
     for name, found in (("ratio", server), ("ratio, --http", console)):

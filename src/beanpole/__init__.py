@@ -5,7 +5,8 @@ that was written for greenstalk uses is among them, so ``import beanpole as gree
 """
 
 import importlib
-from typing import TYPE_CHECKING
+
+TYPE_CHECKING = False  # typing's would be imported before a server listens, and take a tenth of the time until then
 
 # ruff: noqa: F403, F405 - __all__ says which names these are
 if TYPE_CHECKING:

@@ -1,8 +1,12 @@
-"""``beanpole``, and ``python -m beanpole``. A server listens before the command line is imported."""
+"""``beanpole``, and ``python -m beanpole``. A server listens before the command line is imported, if that is at all."""
 
 import gc
 import os
 import sys
+
+TYPE_CHECKING = False  # as in __init__.py
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def main() -> int:
@@ -16,10 +20,30 @@ def main() -> int:
 
         # What is imported stays, so looking for garbage in it is a tenth of the start for nothing.
         gc.disable()
-        early.listen(sys.argv[2:], os.environ)
+        given = early.read(sys.argv[2:])
+        early.listen(given, os.environ)
+        settings = early.settings(given, os.environ)
+        if settings is not None:
+            return serve(settings)
     from beanpole.cli.main import main as run
 
     return run()
+
+
+def serve(given: "dict[str, Any]") -> int:
+    """Run a server whose settings were read without click; return the exit code."""
+    from beanpole.errors import StartError
+    from beanpole.server import app
+    from beanpole.server.settings import Settings
+
+    try:
+        return int(app.serve(Settings(**given)))
+    except StartError as error:
+        from beanpole.cli.main import say_why
+
+        return say_why(error)
+    except KeyboardInterrupt:
+        return 128 + 2
 
 
 if __name__ == "__main__":

@@ -171,10 +171,15 @@ def main(arguments: list[str] | None = None) -> int:
         complain(error, f"beanpole: {error.format_message()}", error.exit_code, arguments)
         return error.exit_code
     except StartError as error:
-        click.echo(wrapped(f"beanpole: {error}", sys.stderr), err=True)
-        return error.exit_code
+        return say_why(error)
     except click.Abort:
         return 128 + 2
+
+
+def say_why(error: StartError) -> int:
+    """Write why a server can't start; return its exit code."""
+    click.echo(wrapped(f"beanpole: {error}", sys.stderr), err=True)
+    return error.exit_code
 
 
 def sentence_of(error: click.UsageError) -> str:

@@ -4,7 +4,6 @@ import json
 import signal
 import socket
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -147,16 +146,6 @@ def test_unix_socket(tmp_path: Path) -> None:
 def test_verbs_read_no_standard_input_that_they_do_not_need(cli: Cli, tube: str) -> None:
     with subprocess.Popen(command("put", "-t", tube, "x", "--url", cli.url), stdin=subprocess.PIPE) as process:
         assert process.wait(60) == 0
-
-
-def test_serving_imports_no_client() -> None:
-    """A server starts fast: nothing that only the other verbs need is imported for it."""
-    code = (
-        "import sys; from beanpole.cli.main import cli; cli.get_command(None, 'serve');"
-        "print([name for name in ('rich', 'beanpole.client', 'beanpole.cli.common') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
 
 
 # --- several addresses, as the nodes of a cluster have ----------------------------------------------------------------
