@@ -18,7 +18,7 @@ from beanpole.client import Address
 from beanpole.client.base import PATIENCE_S
 from beanpole.django import checking
 from beanpole.django.interface import BaseTaskBackend, InvalidTask, result_of, signals
-from beanpole.errors import ArgumentError
+from beanpole.errors import ArgumentError, UnsupportedError
 from beanpole.protocol import wire
 from beanpole.relay import table
 from beanpole.worker.function import Connections
@@ -87,7 +87,11 @@ class BeanpoleBackend(BaseTaskBackend):  # type: ignore[misc] # Django has no ty
         task = result.task
         delay = 0.0 if task.run_after is None else max(0.0, task.run_after.timestamp() - timezone.now().timestamp())
         pool = connections_to(self.url, self.options.get("patience", PATIENCE_S)).pool()
-        pool.put(body, tube=task.queue_name, priority=pri_of(task), delay=delay)
+        put = functools.partial(pool.put, body, tube=task.queue_name, priority=pri_of(task), delay=delay)
+        try:
+            put(retry=True)  # a reply that is lost does no harm then
+        except UnsupportedError:
+            put()
         self._tell(result)
 
     def _tell(self, result: Any) -> None:  # noqa: ANN401 - see above

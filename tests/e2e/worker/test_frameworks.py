@@ -17,6 +17,7 @@ import httpx2
 import pytest
 
 from beanpole import Client
+from beanpole.testing import FakeServer
 from tests.e2e.process import environment, wait_until
 from tests.e2e.worker.program import Program
 from tests.servers import HOST, START_TIMEOUT_S, Server
@@ -44,8 +45,9 @@ def running(folder: Path, server: Server, *command: str) -> Iterator[Program]:
         popen.wait()
 
 
-def variables(server: Server) -> dict[str, str]:
-    return environment({"BEANPOLE_URL": f"{HOST}:{server.port}", "PYTHONUNBUFFERED": "1"})
+def variables(server: Server | FakeServer) -> dict[str, str]:
+    url = server.url if isinstance(server, FakeServer) else f"{HOST}:{server.port}"
+    return environment({"BEANPOLE_URL": url, "PYTHONUNBUFFERED": "1"})
 
 
 TASKS = "django.tasks" if find_spec("django.tasks") else "django_tasks"
@@ -62,7 +64,7 @@ def shop(tmp_path: Path) -> Path:
     return folder
 
 
-def manage(folder: Path, server: Server, *arguments: str) -> str:
+def manage(folder: Path, server: Server | FakeServer, *arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, "manage.py", *arguments],
         cwd=folder,
@@ -111,6 +113,9 @@ def test_django_puts_after_the_commit_and_a_worker_does_it(shop: Path, beanpole:
     assert worker.messages.count("To: ada@example.org") == 1, "the second job finds that it is done"
     with contextlib.closing(sqlite3.connect(shop / "shop.sqlite3")) as database:
         assert database.execute("SELECT email, receipt_sent FROM shop_order").fetchall() == [("ada@example.org", 1)]
+    with FakeServer(old=True) as old:
+        manage(shop, old, "shell", "--verbosity", "0", "--command", REQUEST)
+        assert len(old.jobs("receipts")) == 1, "a server without tokens takes it as well"
 
 
 OUTBOX = """
@@ -193,6 +198,7 @@ def test_a_task_of_django_keeps_what_its_job_can_say(shop: Path, beanpole: Serve
     (shop / "shop" / "probes.py").write_text(PROBES)
     id = manage(shop, beanpole, "shell", "--verbosity", "0", "--command", ENQUEUE).strip()
     with Client((HOST, beanpole.port)) as client:
+        assert client.stats()["once-tokens"] == 6, "a put whose reply is lost is done once"
         assert [client.stats_job(number).pri for number in range(1, 7)] == [65536, 39936, 91136, 65536, 65536, 65536]
         assert 900 < client.stats_job(4).delay <= 1000
         plain = json.dumps({**json.loads(client.peek(2).body), "task": "shop.probes.plain"})
