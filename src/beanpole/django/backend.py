@@ -19,6 +19,7 @@ from beanpole.client.base import PATIENCE_S
 from beanpole.django import checking
 from beanpole.django.interface import BaseTaskBackend, InvalidTask, result_of, signals
 from beanpole.errors import ArgumentError, UnsupportedError
+from beanpole.limits import PRI_MAX
 from beanpole.protocol import wire
 from beanpole.relay import table
 from beanpole.worker.function import Connections
@@ -58,6 +59,8 @@ class BeanpoleBackend(BaseTaskBackend):  # type: ignore[misc] # Django has no ty
             wire.tube_name(task.queue_name)
         except ArgumentError as error:
             raise InvalidTask(f"Queue '{task.queue_name}' is no tube: {error}") from None
+        if delay_of(task) > PRI_MAX:
+            raise InvalidTask(f"run_after must be within {PRI_MAX} seconds from now, some 136 years")
 
     def enqueue(self, task: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401 - see above
         """Puts a job for the task when the transaction commits.
@@ -85,9 +88,8 @@ class BeanpoleBackend(BaseTaskBackend):  # type: ignore[misc] # Django has no ty
 
     def _put(self, result: Any, body: bytes) -> None:  # noqa: ANN401 - see above
         task = result.task
-        delay = 0.0 if task.run_after is None else max(0.0, task.run_after.timestamp() - timezone.now().timestamp())
         pool = connections_to(self.url, self.options.get("patience", PATIENCE_S)).pool()
-        put = functools.partial(pool.put, body, tube=task.queue_name, priority=pri_of(task), delay=delay)
+        put = functools.partial(pool.put, body, tube=task.queue_name, priority=pri_of(task), delay=delay_of(task))
         try:
             put(retry=True)  # a reply that is lost does no harm then
         except UnsupportedError:
@@ -103,6 +105,10 @@ def connections_to(url: str | None, patience: float | None) -> Connections:
     """The connections of this process: Django makes a backend for each thread, and for each request under ASGI."""
     address = Address.default() if url is None else Address.of(url)
     return Connections(lambda: address, patience=patience)
+
+
+def delay_of(task: Any) -> float:  # noqa: ANN401 - see above
+    return 0.0 if task.run_after is None else max(0.0, task.run_after.timestamp() - timezone.now().timestamp())
 
 
 def pri_of(task: Any) -> int:  # noqa: ANN401 - see above

@@ -173,6 +173,7 @@ ENQUEUE = f"""
 import asyncio
 from datetime import timedelta
 from django.utils import timezone
+from beanpole.django.interface import InvalidTask
 from {TASKS}.signals import task_enqueued
 from shop.probes import *
 seen = []
@@ -187,9 +188,13 @@ made = [
 ]
 assert seen == [each.id for each in made]
 try:
-    coroutine.enqueue(object())
-except TypeError:
-    print(made[0].id)
+    coroutine.using(run_after=timezone.now() + timedelta(days=50_000))
+except InvalidTask as error:
+    assert "run_after must be within 4294967295 seconds" in str(error)
+    try:
+        coroutine.enqueue(object())
+    except TypeError:
+        print(made[0].id)
 """
 
 
