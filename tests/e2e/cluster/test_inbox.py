@@ -1,19 +1,28 @@
 """Jobs that an application puts in its own transaction."""
 
+import ast
 import asyncio
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
+import sqlalchemy as sa
+from sqlalchemy import orm
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
+import beanpole
 from beanpole.log.postgres.pgstore import PostgresStore, opener
 from beanpole.log.postgres.rows import Place, RowKind, row_behind
 from tests.e2e.cluster.conftest import Cluster
 from tests.e2e.process import Process, wait_until
+
+ROOT = Path(__file__).resolve().parents[3]
 
 ROLE = """
 drop role if exists shop; create role shop login;
@@ -209,6 +218,48 @@ def test_each_order_has_its_job_once_over_the_end_of_leaders(inbox: Cluster) -> 
                 bodies.append(int(worker.line()))
             worker.ask(b"reserve-with-timeout 0\r\n", b"TIMED_OUT\r\n")
     assert sorted(bodies) == [*range(orders)]
+
+
+class Base(orm.MappedAsDataclass, orm.DeclarativeBase):
+    """The tables of an application."""
+
+
+class Picture(Base):
+    """One of them."""
+
+    __tablename__ = "picture"
+    name: orm.Mapped[str] = orm.mapped_column(primary_key=True)
+
+
+def run_lines(page: str, **names: object) -> Any:  # noqa: ANN401 - what the block is
+    """Runs the block of Python of a page that calls the function. Returns a coroutine if it awaits."""
+    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / page).read_text(), re.MULTILINE | re.DOTALL)
+    (block,) = [each for each in blocks if "beanpole.put(" in each]
+    return eval(compile(block, page, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)  # noqa: S307 - ours
+
+
+@pytest.mark.repository
+def test_lines_of_the_pages_put(inbox: Cluster) -> None:
+    @beanpole.Worker().function("thumbnails")
+    def shrink(picture: str, width: int) -> None: ...
+
+    async def request() -> None:
+        engine = create_async_engine(inbox.database.url)
+        async with AsyncSession(engine) as session:
+            picture = Picture("cat.png")
+            await run_lines("frameworks.md", session=session, text=sa.text, picture=picture, shrink=shrink)
+        await engine.dispose()
+
+    body = b'{"a": "\\"'
+    engine = sa.create_engine(inbox.database.url, poolclass=sa.NullPool)
+    Base.metadata.create_all(engine)
+    with connect(inbox) as connection, orm.Session(engine) as session, session.begin():
+        run_lines("inbox.md", connection=connection, session=session, text=sa.text, body=body, key="order-1")
+    asyncio.run(request())
+    with connect(inbox) as connection:
+        assert connection.execute("select name from picture").fetchall() == [("cat.png",)]
+        rows = connection.execute("select tube, body from beanpole.inbox order by tube").fetchall()
+    assert rows == [("mail", body), ("mail", body), ("thumbnails", shrink.encode("cat.png", width=200))]
 
 
 DJANGO = """
