@@ -8,6 +8,7 @@ from beanpole.observe.units import count, duration, plural, rate, size
 
 FILES_WARNING = 0.8  # share of the process's open-file limit that is worth a warning
 FILES_ERROR = 0.95
+TOKENS_WARNING = 0.8  # share of --once-max that is worth a warning
 TIMEOUT_SHARE = 0.05  # jobs whose time ran out, as a share of all jobs, that is worth a warning
 TIMEOUTS_MIN = 20  # time-outs below this say nothing about a share
 EMPTY_RESERVES_PER_S = 10  # reserves per second and worker without a job that count as polling
@@ -158,6 +159,17 @@ def connections(visit: Visit) -> Iterator[Finding]:
             "the server will soon have no file descriptor for another connection",
             "Raise LimitNOFILE in its unit (ulimit -n in a shell), or find out who opens so many connections.",
             (f"{plural(now, 'connection')} of {count(visit.files_max)} open files",),
+        )
+
+
+def tokens(visit: Visit) -> Iterator[Finding]:
+    kept, most = int(visit.server.get("once-tokens", 0)), int(visit.server.get("once-max", 0))
+    if kept and kept >= most * TOKENS_WARNING:
+        yield Finding(
+            Severity.ERROR if kept >= most else Severity.WARNING,
+            "there is no room for the token of a put with once=, or soon will be none: such puts are refused",
+            "Let tokens count for a shorter time (for=), or start the server with a larger --once-max: 40 bytes each.",
+            (f"{count(kept)} of {plural(most, 'token')}",),
         )
 
 

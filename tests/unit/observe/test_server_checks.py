@@ -69,6 +69,14 @@ def test_schedules_that_missed_times_are_paused_or_saw_a_wrong_clock() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kept", "severities"), [(79, []), (80, [Severity.WARNING]), (99, [Severity.WARNING]), (100, [Severity.ERROR])]
+)
+def test_tokens_that_are_nearly_too_many(kept: int, severities: list[Severity]) -> None:
+    seen = visit(None, sample(stats=server(once_tokens=kept, once_max=100)))
+    assert found(server_checks.tokens, seen) == severities
+
+
+@pytest.mark.parametrize(
     ("jobs", "severities"), [(10, []), (9, []), (8, []), (7, [Severity.ERROR]), (0, [Severity.ERROR])]
 )
 def test_refused_puts(jobs: int, severities: list[Severity]) -> None:

@@ -205,6 +205,11 @@ SERVER_FAMILIES = (
         "sessions-lost"),
     server("beanpole_sessions_resumed", C, "Sessions that have returned to their jobs.", "sessions-resumed"),
     ServerFamily(
+        "beanpole_once_tokens", G,
+        "Tokens of puts that are done once: kept, and how many there may be; then one more is refused.", ("kind",),
+        each(("kept", "once-tokens"), ("most", "once-max")),
+    ),
+    ServerFamily(
         "beanpole_log_bytes", G,
         "Bytes of the log: in its files, of these in records of jobs that there are, and free on its disk.", ("kind",),
         each(("files", "log-bytes"), ("live", "log-live-bytes"), ("free", "log-free-bytes")),

@@ -86,7 +86,7 @@ def server_pairs(queue: Queue, now_ns: int64_t) -> list[tuple[str, object]]:
         *process_pairs(uptime_s, queue.draining, queue.facts()),
         *(queue.total.pairs() if queue.extensions else []),
         *(session_pairs(queue) if queue.extensions else []),
-        *([("once-tokens", 0 if queue.once is None else queue.once.count)] if queue.extensions else []),
+        *(once_pairs(queue) if queue.extensions else []),
         *(schedule_pairs(queue, now_ns) if queue.extensions else []),
         *[(key, queue.command_counts[verb]) for verb, key in EXTENSION_KEYS if queue.extensions],
     ]
@@ -95,6 +95,11 @@ def server_pairs(queue: Queue, now_ns: int64_t) -> list[tuple[str, object]]:
 def session_pairs(queue: Queue) -> list[tuple[str, object]]:
     """Return what stats says of sessions that lost their connections: those that may return, and that have."""
     return [("sessions-lost", queue.lost_count), ("sessions-resumed", queue.resumed_count)]
+
+
+def once_pairs(queue: Queue) -> list[tuple[str, object]]:
+    """Return what stats says of the tokens of puts that are done once: those that are kept, and that may be."""
+    return [("once-tokens", 0 if queue.once is None else queue.once.count), ("once-max", queue.once_max)]
 
 
 def schedule_pairs(queue: Queue, now_ns: int64_t) -> list[tuple[str, object]]:
