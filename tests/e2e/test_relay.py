@@ -1,12 +1,15 @@
 """`beanpole relay` as a process, with real databases and a real server, any of which may be killed."""
 
+import json
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from sqlalchemy import make_url
 
 import beanpole
 from tests import forks
@@ -154,6 +157,55 @@ def test_application_may_insert_while_a_relay_holds_its_rows(
             for each in range(2, 50):
                 insert(database, range(each, each + 1))
         assert sorted(take_all(client, 49)) == list(range(1, 50))
+
+
+DJANGO = """
+import json, sys
+import pymysql
+pymysql.version_info = (2, 2, 7)  # of the driver that Django wants, which has to be compiled
+pymysql.install_as_MySQLdb()
+from django.conf import settings
+settings.configure(
+    INSTALLED_APPS=["beanpole.django"],
+    DATABASES={"default": json.loads(sys.argv[1])},
+    TASKS={"default": {
+        "BACKEND": "beanpole.django.BeanpoleBackend", "QUEUES": ["mail"], "OPTIONS": {"outbox": True},
+    }},
+)
+import django
+django.setup()
+from django.core.management import call_command
+from django.db import transaction
+from beanpole.django.interface import tasks
+
+@tasks.task(queue_name="mail")
+def order(number):
+    pass
+
+call_command("migrate", verbosity=0)
+for number in (1, 2):
+    with transaction.atomic():
+        order.enqueue(number)
+        transaction.set_rollback(number == 1)
+"""
+
+
+@pytest.mark.long
+def test_django_makes_the_table_and_fills_it(
+    database: Database, server: Process, start: Callable[[], Relay], tmp_path: Path
+) -> None:
+    database.run("drop table beanpole_outbox")
+    url = make_url(database.url)
+    place = {"HOST": url.query.get("host", ""), "OPTIONS": {k: v for k, v in url.query.items() if k == "unix_socket"}}
+    engine = {"postgresql": "postgresql", "mariadb": "mysql"}[url.get_backend_name()]
+    settings = {"ENGINE": f"django.db.backends.{engine}", "NAME": url.database, "USER": url.username, **place}
+    script = tmp_path / "tasks.py"
+    script.write_text(DJANGO)
+    subprocess.run([sys.executable, script, json.dumps(settings)], check=True)
+    start()
+    with worker(server) as client:
+        assert json.loads(client.reserve(60).body)["args"] == [2]
+    wait_until(lambda: waiting(database) == 0, "the table is empty")
 
 
 def test_what_is_missing_is_one_sentence(database: Database, tmp_path: Path) -> None:

@@ -21,4 +21,4 @@ class Migration(migrations.Migration):  # type: ignore[misc] # Django has no typ
 
     initial = True
     dependencies = ()
-    operations = (migrations.RunPython(make, drop),)
+    operations = (migrations.RunPython(make, drop, atomic=False),)  # MariaDB and MySQL make no table in a transaction
