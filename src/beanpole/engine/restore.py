@@ -33,6 +33,7 @@ from cython.cimports.beanpole.engine.state.session import Session
 from cython.cimports.beanpole.engine.state.tags import put_attempt, read_flags
 from cython.cimports.beanpole.engine.state.tube import Group, GroupPause, RuleSet, Tube
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
+from cython.cimports.libc.string import memcpy
 
 from beanpole.protocol.rules import parse
 
@@ -193,7 +194,12 @@ class Restore:
 
     def once(self, token, id, until_ns, segment):
         """Note what the put of a token was answered with, or forget that: it has ended."""
-        noted: cython.pointer(Token) = note(self.engine, token, id, until_ns // SECOND_NS)
+        hashed: uint64_t[2]
+        memcpy(hashed, cython.cast(cython.p_const_char, token), 16)
+        known: cython.Py_ssize_t = -1 if self.engine.once is None else self.engine.once.find(hashed[0], hashed[1])
+        if known >= 0:
+            forget(self.engine, known)
+        noted: cython.pointer(Token) = note(self.engine, hashed, id, until_ns // SECOND_NS)
         noted.segment = cython.cast(uint32_t, segment)
         return self.engine.records.once_restored(noted)
 

@@ -176,6 +176,7 @@ class Compaction:
         It goes from the last to the first: tokens added in the meantime stand behind, in a newer segment.
         """
         table: OnceTable = self.engine.once
+        mark: uint64_t[2]
         if self.tokens_left < 0:
             self.tokens_left = 0 if table is None or self.accounts.live_in(self.segment) == 0 else table.count
         while self.tokens_left and (budget > 0 or at_once):
@@ -187,7 +188,8 @@ class Compaction:
             elif token.segment == self.segment:
                 if not at_once and not self.has_room(ONCE_RECORD):
                     break
-                self.records.once_noted(token)
+                table.read(self.tokens_left - 1, mark)
+                self.records.once_noted(mark, token)
                 self.moved_count += 1
                 budget -= ONCE_RECORD
             self.tokens_left -= 1
@@ -299,10 +301,12 @@ def write_tokens(engine: Engine, records: Encoder, flush: Callable[[], None]) ->
     table: OnceTable = engine.once
     number: cython.Py_ssize_t
     token: cython.pointer(Token)
+    mark: uint64_t[2]
     for _, number, _, _ in [] if table is None else sorted(table.tokens()):
         token = table.at(number)
         token.segment = 0
-        records.once_noted(token)
+        table.read(number, mark)
+        records.once_noted(mark, token)
         if records.unwritten_bytes >= CHUNK_BYTES:
             flush()
     return 0

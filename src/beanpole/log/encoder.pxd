@@ -42,7 +42,7 @@ cdef class Encoder(Records):
     cdef Py_ssize_t kept_behind(self, Job job, Py_ssize_t size) except -1
     cdef int keep_on(self, Job job) except -1
     cdef int let_loose(self) except -1
-    cdef void token(self, unsigned char *at, Token *token) noexcept
+    cdef void token(self, unsigned char *at, const uint64_t *mark, Token *token) noexcept
     cdef int schedule(self, Schedule schedule, bytes text) except -1
     cdef int pause(self, int kind, bytes name, uint32_t pause_s, int64_t until_ns, bytes rest) except -1
     cpdef int begin_segment(self, Py_ssize_t size) except -1

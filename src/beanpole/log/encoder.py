@@ -269,30 +269,30 @@ class Encoder(Records):
         self.whole(at + FIRED_FIXED + name_bytes, job)
         return self.finish_job(at, size, job)
 
-    def once_noted(self, token):
+    def once_noted(self, mark, token):
         self.once_dropped(token)
         at: cython.p_uchar = self.begin_alive(ONCE_RECORD)
-        self.token(at, token)
+        self.token(at, mark, token)
         self.finish(at, ONCE_RECORD)
         token.segment = cython.cast(uint32_t, self.segment)
         return self.once_restored(token)
 
-    def job_put_once(self, job, token):
+    def job_put_once(self, job, mark, token):
         """Write a job and a token. Both fit where they stood when compaction writes them one by one, by nine zeros."""
         size: cython.Py_ssize_t = whole_bytes(job) + ONCE_RECORD
         self.once_dropped(token)
         at: cython.p_uchar = self.begin_alive(size)
-        self.token(at, token)
+        self.token(at, mark, token)
         memset(at + ONCE_RECORD, 0, ONCE_JOB_FIXED - ONCE_RECORD)
         self.whole(at + ONCE_JOB_FIXED, job)
         self.finish_job(at, size, job)
         token.segment = cython.cast(uint32_t, self.segment)
         return self.once_restored(token)
 
-    def token(self, at, token):
+    def token(self, at, mark, token):
         """Write what the record of a token says."""
         at[FRAME] = Kind.ONCE
-        memcpy(at + FRAME + 1, token, 16)
+        memcpy(at + FRAME + 1, mark, 16)
         at = put_u64(at + FRAME + 17, token.end_s * SECOND_NS)
         put_u64(at, token.id)
 

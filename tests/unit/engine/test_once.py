@@ -1,5 +1,7 @@
 """Tokens of puts: each is found as long as it counts, none is forgotten before, and those that have ended go."""
 
+from hashlib import blake2b
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,6 +51,17 @@ def test_token_counts_for_its_time_and_no_longer(steps: list[tuple[int, int, int
             queue.engine.tick(queue.now_ns)
             assert table(queue).count == sum(end > queue.now_ns for end in ends.values())
         check(queue.engine)
+
+
+def test_hash_is_the_one_that_logs_have() -> None:
+    queue = Queue()
+    pairs = [(b"t" * size, b"a" * 63 + b"\xff") for size in range(1, 201)] + [
+        (b"t", b"b" * size) for size in range(1, 64)
+    ]
+    for tube, token in pairs:
+        queue.ask(b"put-job 0 tube=%b once=%b\r\n\r\n" % (tube, token))
+    hashes = {blake2b(b"%b %b" % pair, digest_size=16).digest() for pair in pairs}
+    assert {found for found, *_ in table(queue).tokens()} == hashes
 
 
 def test_one_more_is_refused_and_changes_nothing() -> None:

@@ -14,9 +14,9 @@ cdef int put_job(Queue queue, int64_t now_ns, Session session, Command command) 
 cdef Py_ssize_t tags_asked(Command command) noexcept
 cdef bytes group_for(Queue queue, Command command, bytes name)
 cdef int put_plainly(Queue queue, int64_t now_ns, Session session, Command command) except -1
-cdef int insert(Queue queue, int64_t now_ns, Session session, Command command, Tube tube, Job before, bytes token) except -1
-cdef int record(Queue queue, int64_t now_ns, Command command, Job job, bytes token) except -1
-cdef int replace(Queue queue, int64_t now_ns, Session session, Command command, Job job, bytes token) except -1
+cdef int insert(Queue queue, int64_t now_ns, Session session, Command command, Tube tube, Job before, const uint64_t *token) except -1
+cdef int record(Queue queue, int64_t now_ns, Command command, Job job, const uint64_t *token) except -1
+cdef int replace(Queue queue, int64_t now_ns, Session session, Command command, Job job, const uint64_t *token) except -1
 cdef bint is_format(Queue queue, int64_t now_ns, Command command) noexcept
 cdef int reply_there(Queue queue, Session session, Word word, uint64_t id) except -1
 cdef bint take_moment(Queue queue, int64_t now_ns, Command command) noexcept

@@ -95,8 +95,9 @@ def put_job(queue, now_ns, session, command):
     if group is not None and not given & bit(Kind.GROUP):
         name = name[: len(name) - len(group) - 1]
         tube = queue.tube_named(name)
-    token: bytes = hash_of(name, command) if given & bit(Kind.ONCE) else None
-    done_id: uint64_t = 0 if token is None else done_before(queue, now_ns, token)
+    hashed: uint64_t[2]
+    token: cython.pointer(uint64_t) = hash_of(name, command, hashed) if given & bit(Kind.ONCE) else cython.NULL
+    done_id: uint64_t = 0 if token is cython.NULL else done_before(queue, now_ns, token)
     if done_id:
         queue.count_producer(session)
         return reply_there(queue, session, Word.EXISTS, done_id)
@@ -113,8 +114,7 @@ def put_job(queue, now_ns, session, command):
         overwrites = tube.rules.unique_replace
     # A holder whose time is over is deleted, and may have taken the tube with it: then this is a put like any other.
     if holder is not None and holder.flags & Flag.COUNTING and is_over(queue, now_ns, holder):
-        holder = None
-        merges = False
+        holder, merges = None, False
         tube = queue.tube_named(name)
     if holder is not None:
         size += holder.tag_bytes  # of which a replacement keeps some
@@ -128,18 +128,18 @@ def put_job(queue, now_ns, session, command):
         queue, name, tube, 0 if replaces else 1, command.body_bytes - (holder.body_bytes if replaces else 0)
     )
     room: cython.int = Room.OK
-    if not queue.draining and (token is not None if exists else not full):
+    if not queue.draining and (token is not cython.NULL if exists else not full):
         room = queue.records.room_for_put(size)
         if room == Room.WAIT:
             return queue.no_room(session, room)
     queue.count_producer(session)
     if queue.draining:
         return session.out.word(Word.DRAINING)
-    if token is not None and (room == Room.FULL or too_many(queue, now_ns)):
+    if token is not cython.NULL and (room == Room.FULL or too_many(queue, now_ns)):
         return session.out.word(Word.OUT_OF_MEMORY)
     if exists:
-        if token is not None:
-            queue.records.once_noted(note_put(queue, now_ns, command, token, holder.id))
+        if token is not cython.NULL:
+            queue.records.once_noted(token, note_put(queue, now_ns, command, token, holder.id))
         if merges:
             queue.tally(tube, Count.MERGED, 1)
         return reply_there(queue, session, Word.INSERTED if merges else Word.EXISTS, holder.id)
@@ -244,9 +244,9 @@ def insert(queue, now_ns, session, command, tube, before, token):
 
 def record(queue, now_ns, command, job, token):
     """Record a job that was put, with its token if it has one."""
-    if token is None:
+    if token is cython.NULL:
         return queue.records.job_put(job)
-    return queue.records.job_put_once(job, note_put(queue, now_ns, command, token, job.id))
+    return queue.records.job_put_once(job, token, note_put(queue, now_ns, command, token, job.id))
 
 
 def replace(queue, now_ns, session, command, job, token):

@@ -5,13 +5,12 @@ ones have ended is found bit by bit: each put with a token looks at some, and a 
 written when one is forgotten: the moment of its end stands in its record.
 """
 
-from hashlib import blake2b
-
 import cython
+from cython.cimports.beanpole.engine.state.blake2b import digest
 from cython.cimports.beanpole.engine.state.once import OnceTable, Token
 from cython.cimports.beanpole.protocol.extensions import Kind, bit
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
-from cython.cimports.libc.string import memcpy
+from cython.cimports.libc.string import memcpy, memset
 
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 ONCE_S_DEFAULT = cython.declare(uint32_t, 300)  # of a put that does not say for how long
@@ -22,20 +21,25 @@ TOKENS_WHEN_FULL = cython.declare(cython.Py_ssize_t, 4_096)
 """Tokens that a put looks at before it is refused: a few microseconds."""
 
 
-def hash_of(tube, command):
-    """Return the hash of a command's token in a tube; no name of a tube has a space."""
-    token: bytes = command.args.once_at[: command.args.once_bytes]
-    return blake2b(b"%b %b" % (tube, token), digest_size=16).digest()
+def hash_of(tube, command, token):
+    """Set `token` to the hash of a command's token in a tube, and return it; no name of a tube has a space."""
+    text: uint64_t[TEXT_WORDS]
+    memset(text, 0, cython.sizeof(text))
+    at: cython.p_char = cython.cast(cython.p_char, text)
+    name_bytes: cython.Py_ssize_t = len(tube)
+    memcpy(at, cython.cast(cython.p_const_char, tube), name_bytes)
+    at[name_bytes] = b" "
+    memcpy(at + name_bytes + 1, command.args.once_at, command.args.once_bytes)
+    digest(text, name_bytes + 1 + command.args.once_bytes, token)
+    return token
 
 
 def done_before(queue, now_ns, token):
-    """Return the id that a put with a token was answered with; 0: there was none, or its time is over."""
+    """Return the id that a put with a token was answered with; 0: there was none, and none is known any more."""
     table: OnceTable = queue.once
     if table is None:
         return 0
-    words: uint64_t[2]
-    memcpy(words, cython.cast(cython.p_const_char, token), 16)
-    number: cython.Py_ssize_t = table.find(words[0], words[1])
+    number: cython.Py_ssize_t = table.find(token[0], token[1])
     if number < 0:
         return 0
     found: cython.pointer(Token) = table.at(number)
@@ -53,16 +57,10 @@ def too_many(queue, now_ns):
 
 
 def note(queue, token, id, end_s):
-    """Note what a put with a token was answered with, in place of what is known of it; who calls records it."""
+    """Note what a put with a token was answered with, of which nothing is known; who calls records it."""
     if queue.once is None:
         queue.once = OnceTable()
-    table: OnceTable = queue.once
-    words: uint64_t[2]
-    memcpy(words, cython.cast(cython.p_const_char, token), 16)
-    number: cython.Py_ssize_t = table.find(words[0], words[1])
-    noted: cython.pointer(Token) = table.add(words[0], words[1]) if number < 0 else table.at(number)
-    if number >= 0:
-        queue.records.once_dropped(noted)
+    noted: cython.pointer(Token) = queue.once.add(token[0], token[1])
     noted.id = id
     noted.end_s = end_s
     return noted
@@ -94,12 +92,9 @@ def forget_ended(queue, now_ns, most):
     if most >= table.count:
         most = table.count
         table.looked_at = 0
-    while most > 0:
-        most -= 1
-        if table.looked_at >= table.count:
-            table.looked_at = 0
-        if has_ended(table.at(table.looked_at), now_ns):
-            forget(queue, table.looked_at)
-        else:
-            table.looked_at += 1
+    now_s: int64_t = now_ns // SECOND_NS
+    number: cython.Py_ssize_t = table.next_ended(now_s, cython.address(most))
+    while number >= 0:
+        forget(queue, number)
+        number = table.next_ended(now_s, cython.address(most))
     return 0

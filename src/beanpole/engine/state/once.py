@@ -11,7 +11,6 @@ import cython
 from cython.cimports.libc.stdint import uint32_t, uint64_t
 from cython.cimports.libc.stdlib import calloc, free, malloc, realloc
 
-CHUNK = cython.declare(cython.Py_ssize_t, 1_024)  # tokens
 FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 16)
 
 
@@ -34,57 +33,81 @@ class OnceTable:
         free(self.buckets)
 
     def at(self, number):
-        return cython.address(self.chunks[number // CHUNK][number % CHUNK])
+        return cython.address(self.chunks[number // CHUNK].tokens[number % CHUNK])
 
-    def bucket(self, low):
+    def link(self, number):
+        return cython.address(self.chunks[number // CHUNK].links[number % CHUNK])
+
+    def bucket(self, lower):
         """Return the number of the bucket of a hash."""
-        wide: uint64_t = low & (self.mask * 2 + 1)
-        return wide if wide < self.bucket_count else low & self.mask
+        wide: uint64_t = lower & (self.mask * 2 + 1)
+        return wide if wide < self.bucket_count else lower & self.mask
+
+    def read(self, number, mark):
+        """Set `mark` to the hash of a token."""
+        mark[0] = self.at(number).high
+        mark[1] = cython.cast(uint64_t, self.at(number).upper) << 32 | self.link(number).lower
 
     def find(self, high, low):
         """Return the number of the token of a hash; -1: there is none."""
-        found_at: uint32_t = self.buckets[self.bucket(low)]
+        lower = cython.cast(uint32_t, low)
+        found_at: uint32_t = self.buckets[self.bucket(lower)]
         while found_at:
-            token: cython.pointer(Token) = self.at(found_at - 1)
-            if token.low == low and token.high == high:
-                return found_at - 1
-            found_at = token.chained
+            link: cython.pointer(Link) = self.link(found_at - 1)
+            if link.lower == lower:
+                token: cython.pointer(Token) = self.at(found_at - 1)
+                if token.high == high and token.upper == low >> 32:
+                    return found_at - 1
+            found_at = link.chained
+        return -1
+
+    def next_ended(self, now_s, most):
+        """Return the number of the next of `most` tokens that has ended, or -1; `most` is what is still to look at."""
+        while most[0] > 0:
+            most[0] -= 1
+            if self.looked_at >= self.count:
+                self.looked_at = 0
+            if self.at(self.looked_at).end_s <= now_s:
+                return self.looked_at
+            self.looked_at += 1
         return -1
 
     def add(self, high, low):
         """Add a token of a hash that no other has, and return it. Raise MemoryError when there is no room."""
         if self.count == self.chunk_count * CHUNK:
             chunks = cython.cast(
-                cython.pointer(cython.pointer(Token)),
-                realloc(self.chunks, (self.chunk_count + 1) * cython.sizeof(cython.pointer(Token))),
+                cython.pointer(cython.pointer(Chunk)),
+                realloc(self.chunks, (self.chunk_count + 1) * cython.sizeof(cython.pointer(Chunk))),
             )
             if chunks is cython.NULL:
                 raise MemoryError
             self.chunks = chunks
-            chunks[self.chunk_count] = cython.cast(cython.pointer(Token), malloc(CHUNK * cython.sizeof(Token)))
+            chunks[self.chunk_count] = cython.cast(cython.pointer(Chunk), malloc(cython.sizeof(Chunk)))
             if chunks[self.chunk_count] is cython.NULL:
                 raise MemoryError
             self.chunk_count += 1
         if self.count >= 2 * cython.cast(cython.Py_ssize_t, self.bucket_count):
             self.split()
         token: cython.pointer(Token) = self.at(self.count)
-        bucket: uint64_t = self.bucket(low)
         token.high = high
-        token.low = low
+        token.upper = low >> 32
         token.segment = 0
-        token.chained = self.buckets[bucket]
+        link: cython.pointer(Link) = self.link(self.count)
+        link.lower = cython.cast(uint32_t, low)
+        bucket: uint64_t = self.bucket(link.lower)
+        link.chained = self.buckets[bucket]
         self.count += 1
         self.buckets[bucket] = cython.cast(uint32_t, self.count)
         return token
 
     def remove(self, number):
         """Take out a token; the last one gets its number."""
-        token: cython.pointer(Token) = self.at(number)
-        self.link_to(number)[0] = token.chained
+        self.link_to(number)[0] = self.link(number).chained
         self.count -= 1
         if number != self.count:
             self.link_to(self.count)[0] = cython.cast(uint32_t, number + 1)
-            token[0] = self.at(self.count)[0]
+            self.at(number)[0] = self.at(self.count)[0]
+            self.link(number)[0] = self.link(self.count)[0]
         if self.count < cython.cast(cython.Py_ssize_t, self.bucket_count) and self.bucket_count > 1:
             self.merge()
         if self.count <= (self.chunk_count - 2) * CHUNK:  # one that is empty stays, for the next
@@ -94,9 +117,9 @@ class OnceTable:
 
     def link_to(self, number):
         """Return where it is said which token comes before the others of its bucket, or behind another: this one."""
-        link: cython.pointer(uint32_t) = cython.address(self.buckets[self.bucket(self.at(number).low)])
+        link: cython.pointer(uint32_t) = cython.address(self.buckets[self.bucket(self.link(number).lower)])
         while link[0] != cython.cast(uint32_t, number + 1):
-            link = cython.address(self.at(link[0] - 1).chained)
+            link = cython.address(self.link(link[0] - 1).chained)
         return link
 
     def split(self):
@@ -110,14 +133,14 @@ class OnceTable:
         self.buckets[fresh] = 0
         self.bucket_count += 1
         while source[0]:
-            token: cython.pointer(Token) = self.at(source[0] - 1)
-            if self.bucket(token.low) == fresh:
+            link: cython.pointer(Link) = self.link(source[0] - 1)
+            if self.bucket(link.lower) == fresh:
                 number: uint32_t = source[0]
-                source[0] = token.chained
-                token.chained = self.buckets[fresh]
+                source[0] = link.chained
+                link.chained = self.buckets[fresh]
                 self.buckets[fresh] = number
             else:
-                source = cython.address(token.chained)
+                source = cython.address(link.chained)
         return 0
 
     def merge(self):
@@ -128,7 +151,7 @@ class OnceTable:
             self.mask //= 2
         target: cython.pointer(uint32_t) = cython.address(self.buckets[last & self.mask])
         while target[0]:
-            target = cython.address(self.at(target[0] - 1).chained)
+            target = cython.address(self.link(target[0] - 1).chained)
         target[0] = self.buckets[last]
         if self.capacity > FIRST_CAPACITY and last < cython.cast(uint64_t, self.capacity) // 4:
             self.resize(self.capacity // 2)
@@ -149,16 +172,16 @@ class OnceTable:
         number: cython.Py_ssize_t
         for number in range(self.count):
             token: cython.pointer(Token) = self.at(number)
-            mark: bytes = cython.cast(cython.p_const_char, cython.address(token.high))[:16]
-            found.append((mark, number, token.id, token.end_s))
+            mark: uint64_t[2]
+            self.read(number, mark)
+            found.append((cython.cast(cython.p_const_char, mark)[:16], number, token.id, token.end_s))
         return found
 
     @property
     def memory_bytes(self) -> int:
         """Bytes of memory that it has."""
-        return self.chunk_count * (
-            CHUNK * cython.sizeof(Token) + cython.sizeof(cython.p_void)
-        ) + self.capacity * cython.sizeof(uint32_t)
+        chunk_bytes: cython.Py_ssize_t = cython.sizeof(Chunk) + cython.sizeof(cython.p_void)
+        return self.chunk_count * chunk_bytes + self.capacity * cython.sizeof(uint32_t)
 
     def check(self) -> None:
         """Raise AssertionError when the invariant is broken."""
@@ -167,7 +190,7 @@ class OnceTable:
         for i in range(self.bucket_count):
             found_at: uint32_t = self.buckets[i]
             while found_at:
-                assert self.bucket(self.at(found_at - 1).low) == i, f"token {found_at - 1} is in a wrong bucket"
+                assert self.bucket(self.link(found_at - 1).lower) == i, f"token {found_at - 1} is in a wrong bucket"
                 found += 1
-                found_at = self.at(found_at - 1).chained
+                found_at = self.link(found_at - 1).chained
         assert found == self.count, f"the table counts {self.count} tokens but holds {found}"

@@ -42,8 +42,8 @@ cdef class Records:
     cdef int schedule_fired(self, Schedule schedule, Job job) except -1
     cdef int schedule_restored(self, Schedule schedule) except -1
     cdef int schedule_dropped(self, Schedule schedule) except -1
-    cdef int once_noted(self, Token *token) except -1
-    cdef int job_put_once(self, Job job, Token *token) except -1
+    cdef int once_noted(self, const uint64_t *mark, Token *token) except -1
+    cdef int job_put_once(self, Job job, const uint64_t *mark, Token *token) except -1
     cdef int once_restored(self, Token *token) except -1
     cdef int once_dropped(self, Token *token) except -1
     cpdef int room_for_put(self, int64_t size) except -1   # a Room

@@ -144,12 +144,12 @@ class Records:
         """Count the record of a schedule no more, as :meth:`rules_dropped` does that of rules."""
         return 0
 
-    def once_noted(self, token):
+    def once_noted(self, mark, token):
         """Record the token of a put that is done once, and what that was answered with."""
         self.index += 1
         return 0
 
-    def job_put_once(self, job, token):
+    def job_put_once(self, job, mark, token):
         """Record a job, whole, and the token of the put that made it what it is.
 
         Both stand in one record: a crash takes both or neither, so that a token never names a job that nobody put.
