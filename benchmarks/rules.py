@@ -27,6 +27,9 @@ ROUNDS = 21
 ROUND_COMMANDS = 30_000
 PUTS = 200
 PUT_COMMANDS = 5_000
+ONCE_SPARE = 10_000_000
+"""Tokens that there may be beyond the jobs that a tube has when measuring begins."""
+
 LOG_JOBS = 50_000
 LOG_FILE_BYTES = 100_000_000
 """Of a file of the log, so that nothing is compacted."""
@@ -190,6 +193,9 @@ KINDS: dict[str, Callable[[int], bytes]] = {
     "put-job, a key of 12 bytes": lambda number: put(number, b"put-job %d key=%012d\r\n" % (BODY_BYTES, number)),
     "put-job, expire": lambda number: put(number, b"put-job %d expire=86400\r\n" % BODY_BYTES),
     "put, unique: body": put,
+    "put-job, once=, beside put-job": lambda number: put(
+        number, b"put-job %d once=token-%012d for=3600\r\n" % (BODY_BYTES, number)
+    ),
 }
 """How jobs are put that must not be there twice, or expire, and how others are."""
 
@@ -197,10 +203,11 @@ KINDS: dict[str, Callable[[int], bytes]] = {
 def puts(jobs: int, names: list[str], in_flights: tuple[int, ...]) -> None:
     """Compares puts into tubes that have many jobs already."""
     for name in names:
-        with beanpole_server() as server:
+        with beanpole_server("--once-max", str(2 * jobs + ONCE_SPARE)) as server:
             if "unique" in name:
                 set_rules(server, b"other", RULES["unique: body"])
-            putters = [Putters(server, b"plain", put), Putters(server, b"other", KINDS[name])]
+            plain = KINDS["put-job"] if name.endswith("beside put-job") else put
+            putters = [Putters(server, b"plain", plain), Putters(server, b"other", KINDS[name])]
             memory = []
             for putter in putters:
                 before = resident(server)
