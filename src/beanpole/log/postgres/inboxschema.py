@@ -93,7 +93,7 @@ select number, nonce::text, tube, options, body,
     extract(epoch from due - clock_timestamp())::float8,
     expire + least(extract(epoch from greatest(put_at, due) - clock_timestamp()), 0)::float8,
     extract(epoch from clock_timestamp() - put_at)::float8
-from (select *, sum(octet_length(body)) over (order by number) - octet_length(body) before
+from (select *, sum(octet_length(body)) over (order by number) - octet_length(body) as before
     from {TABLE} where number > %s and (xmax = 0 or number in (select number from free))
     order by number limit %s) _
 where before < %s order by number

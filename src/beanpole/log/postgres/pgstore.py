@@ -206,9 +206,9 @@ class PostgresStore:
         """Return rows from one on, each behind less than so many bytes."""
         before = f"sum(octet_length(data)) filter (where row <> {without}) over (order by row) - octet_length(data)"
         source = (
-            f"(select *, {before} before from {schema.table(segment)} where row >= {row} order by row limit {limit}) _"
+            f"(select *, {before} ahead from {schema.table(segment)} where row >= {row} order by row limit {limit}) _"
         )
-        return await self.select(segment, "before is null or before < %s order by row", [bytes_max], without, source)
+        return await self.select(segment, "ahead is null or ahead < %s order by row", [bytes_max], without, source)
 
     async def select(
         self, segment: int, where: str, values: list[int], without: int = -1, source: str = ""

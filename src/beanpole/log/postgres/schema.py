@@ -167,7 +167,7 @@ def make_segment(segment: int) -> str:
 
     That is asked here once more: a node may stand still before it sends this, until the number was used and dropped.
 
-    Rows are compressed by LZ4 where the server was built with it: what is not written need not be sent to the standbys
+    Rows are compressed by LZ4 where the server has it: what is not written need not be sent to the standbys
     and synced there. Its other way would take longer than that. Nothing is ever updated or deleted in it, so there is
     nothing for autovacuum. The index finds who leads: the last such row may have a million rows behind it.
     """
@@ -182,8 +182,8 @@ def make_segment(segment: int) -> str:
             confirmed_segment bigint not null, confirmed_row bigint not null,
             previous bytea not null, hash bytea not null, data bytea not null) with (autovacuum_enabled = off);
         begin
-            alter table {name} alter column data set compression lz4;
-        exception when feature_not_supported then
+            execute 'alter table {name} alter column data set compression lz4';
+        exception when feature_not_supported or syntax_error then
             alter table {name} alter column data set storage external;
         end;
         create index if not exists log_{segment}_noted on {name} (row) where kind in (3, 6);
