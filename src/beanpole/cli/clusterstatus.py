@@ -168,8 +168,10 @@ def warnings_of(found: "Status") -> list[str]:
     warnings += [
         f"{each.name} can't reach the leader: its clients are not served" for each in alive if not each.reaches_leader
     ]
-    if found.inbox is not None and found.inbox.oldest_s > INBOX_S:
-        why = found.inbox.why or ("the log of the node that leads says why" if found.is_led else "no node leads")
+    if found.inbox is not None and found.inbox.why:
+        warnings.append(f"the inbox: {found.inbox.why}")
+    elif found.inbox is not None and found.inbox.oldest_s > INBOX_S:
+        why = "the log of the node that leads says why" if found.is_led else "no node leads"
         warnings.append(f"jobs have waited for {found.inbox.oldest_s:.0f} s in the inbox: {why}")
     warnings += clocks_of(alive)
     warnings += [

@@ -46,7 +46,7 @@ class ClusterObserver(Reporter):
                 "nothing is taken out of the inbox",
                 reason=reason,
                 effect="jobs that transactions have put wait there; all else goes on",
-                advice="`beanpole cluster init URL --inbox` makes it and its rights again",
+                advice="mend what the reason says; `beanpole cluster init URL --inbox` makes a lost table again",
             )
 
     def cut_off(self) -> None:

@@ -143,16 +143,55 @@ def test_inbox_that_nobody_empties_takes_only_so_much(inbox: Cluster) -> None:
             application.execute("select beanpole.put('mail', 'x')")
 
 
-def test_inbox_without_rights_rests_and_the_log_goes_on(inbox: Cluster, node: Process) -> None:
+def rests(cluster: Cluster, node: Process, why: str) -> None:
+    """Waits until the leader, its log and `status` say that nothing is taken, and why."""
+    wait_until(lambda: node.events("nothing is taken out of the inbox"), "its log says so")
+    assert any(why in each for each in cluster.status()["warnings"])
+    with node.connect() as client:
+        client.send(b"stats\r\n")
+        assert b"\ninbox-rests: true\n" in client.body()
+
+
+def test_inbox_that_is_gone_rests_and_the_log_goes_on(inbox: Cluster, node: Process) -> None:
     with connect(inbox) as owner, node.connect() as client:
         owner.execute("select beanpole.put('default', 'x')")
         owner.execute("alter table beanpole.inbox rename to away")
         owner.commit()
-        wait_until(lambda: node.events("nothing is taken out of the inbox"), "it says so")
+        rests(inbox, node, "the table beanpole.inbox is gone")
         client.ask(b"put 0 0 60 3\r\nlog\r\n", b"INSERTED 1\r\n")
         owner.execute("alter table beanpole.away rename to inbox")
         owner.commit()
         wait_until(lambda: client.statistic("current-jobs-ready") == 2, "it is taken")
+
+
+SWALLOW = """
+create function pg_temp.swallow() returns trigger language plpgsql as 'begin return null; end';
+create trigger swallow before delete on beanpole.inbox for each row execute function pg_temp.swallow()
+"""
+
+
+@pytest.mark.parametrize(
+    ("harm", "mend"),
+    [
+        (SWALLOW, "drop trigger swallow on beanpole.inbox"),
+        (
+            "create rule swallow as on delete to beanpole.inbox do instead nothing",
+            "drop rule swallow on beanpole.inbox",
+        ),
+    ],
+    ids=["trigger", "rule"],
+)
+def test_inbox_that_nothing_can_be_deleted_from_rests(inbox: Cluster, node: Process, harm: str, mend: str) -> None:
+    with connect(inbox) as owner, node.connect() as client:
+        owner.execute(harm)
+        owner.commit()
+        rests(inbox, node, "a trigger, a rule")
+        owner.execute("select beanpole.put('default', 'x')")
+        owner.commit()
+        client.ask(b"put 0 0 60 3\r\nlog\r\n", b"INSERTED 1\r\n")
+        owner.execute(mend)
+        owner.commit()
+        wait_until(lambda: client.statistic("current-jobs-ready") == 2, "it is taken by the same leader")
 
 
 @pytest.mark.parametrize("lock", ["delete from beanpole.inbox", "lock table beanpole.inbox in share mode"])

@@ -467,11 +467,11 @@ class FakeStore:
             raise ChangedError(self.database.halted)
         return self.database.settings == self.settings
 
-    async def inbox_state(self) -> tuple[bool, bool]:
+    async def inbox_obstacle(self) -> str | None:
         if self.database.inbox is None:
-            return False, False
+            return None
         await self.trip()
-        return True, True
+        return ""
 
     async def read_inbox(self, after: int, count: int, bytes_max: int) -> list[InboxRow]:  # noqa: ARG002 - rows are small
         await self.trip()

@@ -238,11 +238,11 @@ async def status(conninfo: str) -> Status:
 
 async def inbox_state(store: PostgresStore) -> InboxState | None:
     """Return what is in the inbox."""
-    exists, may = await store.inbox_state()
-    if not exists:
+    obstacle = await store.inbox_obstacle()
+    if obstacle is None:
         return None
-    if not may:
-        return InboxState(0, 0.0, 0, "this role may not select, update and delete in beanpole.inbox")
+    if obstacle:
+        return InboxState(0, 0.0, 0, obstacle)
     ((rows, oldest_s, size),) = await store.fetch(inboxschema.STATE)
     return InboxState(rows, oldest_s, size, "")
 
@@ -253,12 +253,12 @@ async def check_no_inbox(store: PostgresStore) -> None:
     Raises:
         RefusedError: something does.
     """
-    exists, _ = await store.inbox_state()
-    if exists and (await store.fetch(inboxschema.HAS_ROWS))[0][0]:
-        raise RefusedError(
-            "jobs wait in the inbox (beanpole.inbox): let a node of this cluster lead until it is empty, and stop "
-            "what puts there"
-        )
+    with contextlib.suppress(GoneError):  # there is no inbox
+        if (await store.fetch(inboxschema.HAS_ROWS))[0][0]:
+            raise RefusedError(
+                "jobs wait in the inbox (beanpole.inbox): let a node of this cluster lead until it is empty, and stop "
+                "what puts there"
+            )
 
 
 async def unsafe(store: OperatorStore) -> str:

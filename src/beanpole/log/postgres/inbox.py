@@ -93,7 +93,7 @@ class Inbox:
         """Set when something was confirmed."""
 
         self.is_there = asyncio.Event()
-        """Set while the database has an inbox."""
+        """Set while the database has an inbox whose rows can be taken."""
 
         self.highest = 0
         self.full_at_s = 0.0
@@ -126,17 +126,14 @@ class Inbox:
             self.sent_index = 0
         self.went_on.set()
 
-    def looked(self, *, exists: bool, may: bool) -> None:
-        """Note whether the database has an inbox, and whether its rows may be taken."""
-        if exists and may:
+    def looked(self, obstacle: str | None) -> None:
+        """Note why the rows of the database's inbox can't be taken; empty: they can; None: it has none."""
+        if obstacle == "":
             self.is_there.set()
             return
-        was_there = self.is_there.is_set()
         self.is_there.clear()
-        if exists:
-            self.rest("this role may not select, update and delete in beanpole.inbox")
-        elif was_there:
-            self.rest("the table beanpole.inbox is gone")
+        if obstacle:
+            self.rest(obstacle)
         else:
             self.problem = ""
 
@@ -163,7 +160,8 @@ class Inbox:
                 await self.is_there.wait()
                 try:
                     pause_s = await self.look()
-                    self.problem = ""
+                    if self.is_there.is_set():
+                        self.problem = ""
                 except (LostError, BusyError, GoneError, RefusedError, PutError) as error:
                     self.rest(str(error))
                     if self.store is not None:

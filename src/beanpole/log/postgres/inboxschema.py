@@ -75,13 +75,23 @@ revoke all on table {TABLE} from public;
 revoke all on function {SCHEMA}.put({ARGUMENTS}) from public;
 """
 
-IS_READY = f"""
-select to_regclass('{TABLE}') is not null,
-    coalesce(has_table_privilege(to_regclass('{TABLE}'), 'select') and
-        has_table_privilege(to_regclass('{TABLE}'), 'update') and
-        has_table_privilege(to_regclass('{TABLE}'), 'delete'), false)
+OBSTACLE = f"""
+select case
+    when inbox is null
+        then (select 'the table {TABLE} is gone' from {SCHEMA}.setting where name = 'inbox_bytes')
+    when not (has_table_privilege(inbox, 'select') and has_table_privilege(inbox, 'update') and
+        has_table_privilege(inbox, 'delete')) then 'this role may not select, update and delete in {TABLE}'
+    when exists (select from pg_trigger where tgrelid = inbox and tgtype & 8 <> 0 and tgenabled <> 'D') or
+        exists (select from pg_rewrite where ev_class = inbox and ev_type = '4') or row_security_active(inbox)
+        then 'a trigger, a rule, a foreign key or row security may keep rows of {TABLE} from being deleted'
+    else '' end
+from (select to_regclass('{TABLE}')::oid inbox) _
 """
-"""Whether there is an inbox, and whether this role may take what is in it."""
+"""Why the rows of the inbox can't be taken; empty: they can; null: nobody made an inbox.
+
+Whatever is in the way of deletes is found before they are tried: a leader whose append fails for it leads no more, and
+the next one would fare no better.
+"""
 
 READ = f"""
 with nothing as (delete from {TABLE} where false),

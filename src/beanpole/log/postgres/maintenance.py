@@ -188,8 +188,7 @@ class Maintenance:
             if judged != each:
                 await store.complain(judged)
         await self.drop(store, complaints)
-        exists, may = await store.inbox_state()
-        self.inbox.looked(exists=exists, may=may)
+        self.inbox.looked(await store.inbox_obstacle())
 
     async def find_ids(self, segment: int) -> list[int | bytes]:
         """Return the ids of the jobs whose records stand in a segment, but for some that are moved about just then.

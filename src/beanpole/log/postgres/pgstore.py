@@ -280,9 +280,9 @@ class PostgresStore:
 
     # --- the inbox ----------------------------------------------------------------------------------------------------
 
-    async def inbox_state(self) -> tuple[bool, bool]:
-        ((exists, may),) = await self.fetch(inboxschema.IS_READY)
-        return exists, may
+    async def inbox_obstacle(self) -> str | None:
+        ((obstacle,),) = await self.fetch(inboxschema.OBSTACLE)
+        return None if obstacle is None else str(obstacle)
 
     async def read_inbox(self, after: int, count: int, bytes_max: int) -> list[InboxRow]:
         with errors_translated():

@@ -308,8 +308,8 @@ class Store(Protocol):
     async def withdraw(self, nodes: list[str]) -> None:
         """Forget what some nodes could not verify."""
 
-    async def inbox_state(self) -> tuple[bool, bool]:
-        """Return whether there is an inbox, and whether its rows may be taken."""
+    async def inbox_obstacle(self) -> str | None:
+        """Return why the rows of the inbox can't be taken; empty: they can; None: nobody made an inbox."""
 
     async def read_inbox(self, after: int, count: int, bytes_max: int) -> list[InboxRow]:
         """Return rows of the inbox in the order of their numbers, from above one on; of bodies about `bytes_max` bytes.
