@@ -73,7 +73,7 @@ endif
 # What is installed while the modules are compiled: pip keeps one core busy, and waits for the network.
 serve: ALONG := $(if $(strip $(HTTP_FLAGS)),$(VENV)/.done-console)
 cluster: ALONG := $(VENV)/.done-cluster
-test test-all test-ids test-fast mutants test-browser test-api pictures soak-kills soak-model soak-power soak-cluster lint bench reproduce bench-cluster bench-ids man sbom: ALONG := $(VENV)/.done-dev
+test test-all test-ids test-fast mutants test-browser test-api pictures soak-kills soak-model soak-power soak-cluster soak-inbox lint bench reproduce bench-cluster bench-ids man sbom: ALONG := $(VENV)/.done-dev
 SAY ?= echo
 
 # pip leaves bytecode to the first import, which has to write it then: else each start of a program compiles again.
@@ -88,7 +88,7 @@ REQUIREMENTS := $(VENV)/bin/python -c 'import sys, tomllib; \
            **project["project"]["optional-dependencies"]}; \
   print(*(line.replace(" ", "") for name in sys.argv[2:] for line in lists[name]))'
 
-.PHONY: help wheels serve serve-ids cluster build test test-all test-ids test-fast mutants test-browser test-api pictures soak-kills soak-model soak-power soak-cluster lint format bench reproduce bench-cluster bench-ids docs man release-check sbom deb test-packages peers clean FORCE
+.PHONY: help wheels serve serve-ids cluster build test test-all test-ids test-fast mutants test-browser test-api pictures soak-kills soak-model soak-power soak-cluster soak-inbox lint format bench reproduce bench-cluster bench-ids docs man release-check sbom deb test-packages peers clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## list the verbs
@@ -124,7 +124,7 @@ test-all: $(TESTABLE) ## build, and run every test, with many fresh seeds, then 
 	  echo "make test-all SEEDS_FROM=$$SEEDS_FROM SEEDS_TIMES=$$SEEDS_TIMES runs this again."; \
 	  $(BIN)/python -m pytest $(PARALLEL) --long tests $(PYTEST); \
 	  $(MAKE) test-ids LONG=--long
-	@for each in test-api soak-kills soak-model soak-power soak-cluster; do $(MAKE) $$each; done
+	@for each in test-api soak-kills soak-model soak-power soak-cluster soak-inbox; do $(MAKE) $$each; done
 
 mutants: $(TESTABLE) ## build, and show by small mistakes in engine, log, cluster and turn whether the tests notice them
 	@exec $(BIN)/python -m tests.mutants $(MUTANTS_FLAGS)
@@ -157,6 +157,9 @@ soak-power: $(TESTABLE) ## build, and cut the power of the simulated disk again 
 
 soak-cluster: $(TESTABLE) ## build, and let nodes and databases of a cluster fail for SOAK_S seconds
 	@exec $(BIN)/python -m tests.soak.cluster $(SOAK_S) $(SOAK_FLAGS) $(addprefix --with ,$(SOAK_WITH))
+
+soak-inbox: $(TESTABLE) ## build, and let who puts in a transaction, who leads and PostgreSQL die for SOAK_S seconds
+	@exec $(BIN)/python -m tests.soak.cluster.inbox $(SOAK_S) $(SOAK_FLAGS)
 
 lint: $(TESTABLE) ## check format, style, types, layers, workflows, and the stubs of compiled modules
 	@$(BIN)/ruff format --check .
