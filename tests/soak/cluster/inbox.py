@@ -31,7 +31,7 @@ PASSES_MAX = 8
 """A leader dies when it passes its point for the first to so manieth time."""
 
 FAIL_OVER_S = 20.0
-"""Between two of PostgreSQL."""
+"""Between the beginnings of two of PostgreSQL."""
 
 
 class DeadlyNode(NodeProcess):
@@ -77,20 +77,20 @@ class Street:
                 self.leaders_died[node.point] += 1
                 self.start(node)
 
-    def work(self, goes_on: Callable[[], bool], fail_over_s: float) -> Outcome:
+    def fail_over(self) -> None:
+        """Kill PostgreSQL's primary, and promote its standby."""
+        self.pair.lose_primary()
+        self.fail_overs += 1
+
+    def work(self, goes_on: Callable[[], bool]) -> Outcome:
         """Let them die while it goes on; see what there is then."""
         try:
             for node in self.nodes:
                 self.start(node)
             for shop in self.shops:
                 shop.start()
-            fail_over_at = time.monotonic() + fail_over_s
             while goes_on():
                 self.bury()
-                if time.monotonic() > fail_over_at:
-                    self.pair.lose_primary()
-                    self.fail_overs += 1
-                    fail_over_at = time.monotonic() + fail_over_s
                 time.sleep(0.01)
             return self.settle()
         finally:
@@ -129,12 +129,18 @@ def main() -> int:
     """Run, and return the exit code."""
     options = arguments(__doc__).parse_args()
     seed = first_seed(options)
-    end_at = time.monotonic() + options.seconds
     with tempfile.TemporaryDirectory(prefix="beanpole-") as name:
         pair = Pair(Path(name))
         try:
             street = Street(pair, Path(name), seed)
-            outcome = street.work(lambda: time.monotonic() < end_at, FAIL_OVER_S)
+            began_s = time.monotonic()
+
+            def goes_on() -> bool:
+                if time.monotonic() - began_s > (street.fail_overs + 1) * FAIL_OVER_S:
+                    street.fail_over()
+                return time.monotonic() - began_s < float(options.seconds)
+
+            outcome = street.work(goes_on)
             for what, died in (("applications", street.applications_died()), ("leaders", street.leaders_died)):
                 say(f"{died.total()} {what} died:")
                 for moment, count in sorted(died.items()):
