@@ -19,7 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from beanpole.limits import TUBES_MAX
+from beanpole.limits import ONCE_MAX, TUBES_MAX
 from beanpole.testing.world import START_NS, World
 from tests.model.bookkeeping import NEVER, SECOND
 from tests.model.compare import compare_stats
@@ -57,11 +57,13 @@ keys = st.sampled_from("kl")
 
 
 def timed(options: dict[str, Any]) -> dict[str, Any]:
-    """The same without what makes a time a mistake."""
+    """The same without what makes it a mistake."""
     if "at" in options:
         options.pop("delay", None)
     if options.get("taken") != "replace":
         options.pop("within", None)
+    if "once" not in options:
+        options.pop("for", None)
     return options
 
 
@@ -73,6 +75,7 @@ keyed = st.builds(
         optional={name: st.sampled_from(values) for name, values in PUT_OPTIONS.items()},
     ),
 ).map(timed)
+tokened = st.fixed_dictionaries({name: st.sampled_from(PUT_OPTIONS[name]) for name in ("once", "for")})
 looks = ["peek-ready", "peek-delayed", "peek-buried", "list-tubes-watched", "list-tube-used"]
 
 puts = st.tuples(st.just("put"), pris, delays, st.sampled_from([0, 1, 2, 3, 60]), bodies)
@@ -277,19 +280,24 @@ class Conversation(RuleBasedStateMachine):
 
         self.incomplete: dict[str, tuple[Any, ...]] = {}
 
-    @initialize(tubes_max=st.sampled_from([NEVER, NEVER, 3]), lead=st.sampled_from([0, TEN_YEARS]))
-    def begin(self, tubes_max: int, lead: int) -> None:
-        self.limit_tubes(tubes_max)
+    @initialize(
+        tubes_max=st.sampled_from([NEVER, NEVER, 3]),
+        once_max=st.sampled_from([NEVER, NEVER, 0, 2]),
+        lead=st.sampled_from([0, TEN_YEARS]),
+    )
+    def begin(self, tubes_max: int, once_max: int, lead: int) -> None:
+        self.set_limits(tubes_max, once_max)
         self.set_lead(lead)
         for name in NAMES[:3]:
             self.connect(name)
         self.world.connect(OBSERVER)
         self.observer = self.model.connect()
 
-    def limit_tubes(self, tubes_max: int) -> None:
-        """Lets there be so many tubes."""
-        self.model.tubes_max = tubes_max
+    def set_limits(self, tubes_max: int, once_max: int) -> None:
+        """Lets there be so many tubes, and tokens of puts that are done once."""
+        self.model.tubes_max, self.model.once_max = tubes_max, once_max
         self.world.engine.tubes_max = min(tubes_max, TUBES_MAX)
+        self.world.engine.once_max = min(once_max, ONCE_MAX)
 
     def set_lead(self, lead: int) -> None:
         """Lets the wall clock be so far ahead."""
@@ -412,6 +420,17 @@ class Conversation(RuleBasedStateMachine):
                 self.say(worker, [("cancel-reserve",)])
         if producer and producer != worker:
             self.say(producer, [("use", tube), ("put", 1, 0, 9, "x"), ("put", 0, 0, 9, "y")])
+
+    @rule(
+        data=st.data(), tube=tubes, options=st.builds(operator.or_, tokened, st.one_of(st.just({}), keyed)), jump=jumps
+    )
+    def put_again(self, data: st.DataObject, tube: str, options: dict[str, Any], jump: int) -> None:
+        """Puts what may have been put before, and again when its token ends, from elsewhere."""
+        one, other = self.choose(data), self.choose(data)
+        self.say(one, [("put-job", "x", options | {"tube": tube}), ("delete", data.draw(ids))])
+        if found := self.model.once.get((tube, options["once"])):
+            self.jump_to(found[1] + jump)
+        self.say(other, [("use", tube), ("put-job", "y", {name: options[name] for name in ("once", "for")})])
 
     @rule(data=st.data(), token=tokens, options=endings, keep=st.sampled_from([0, 1, 3, 3, 60]), id=ids)
     def keep(self, data: st.DataObject, token: str, options: dict[str, Any], keep: int, id: int) -> None:

@@ -8,7 +8,7 @@ Options stand last, as a dict. A duration is a number of seconds, also 0.5.
 from fractions import Fraction
 from typing import Any
 
-from tests.model.bookkeeping import SECOND, Thing
+from tests.model.bookkeeping import NEVER, SECOND, Thing
 from tests.model.many import ManyJobs, wanted
 
 WITH_BODY = ("put-job", "fail-job", "change-body", "set-rules", "set-schedule")
@@ -30,6 +30,8 @@ PUT_OPTIONS: dict[str, list[Any]] = {
     "at": [0, 1001, 1003.5],
     "within": [0, 1, 2.5],
     "group": ["a", "b"],
+    "once": ["p", "q"],
+    "for": [1, 3],
 }
 """What a put-job can have and a change-job can't; conversations give it to those with a key."""
 
@@ -37,7 +39,31 @@ PUT_OPTIONS: dict[str, list[Any]] = {
 class Extensions(ManyJobs):
     """The extensions; what they share with the other commands is the model's."""
 
+    def __init__(self, now: int) -> None:
+        super().__init__(now)
+        self.once: dict[tuple[str, str], tuple[int, int]] = {}
+        """By tube and token: what a put was answered with, and when that is forgotten."""
+
+        self.once_max = NEVER
+
     def put_job(self, session: Thing, body: str, options: dict[str, Any]) -> str:
+        if "once" not in options:
+            return self.put_new(session, body, options)
+        named = self.split(options.get("tube", session.used), options.get("group"))[0], options["once"]
+        ends = [end for _, end in self.once.values() if end > self.now]
+        id, end = self.once.get(named, (0, 0))
+        session.producer = True
+        if end > self.now:
+            return f"EXISTS {id}"
+        if len(ends) >= self.once_max and not self.draining:
+            return "OUT_OF_MEMORY"
+        reply = self.put_new(session, body, options)
+        if " " in reply:
+            self.once[named] = int(reply.split()[1]), (-(-self.now // SECOND) + options.get("for", 300)) * SECOND
+        return reply
+
+    def put_new(self, session: Thing, body: str, options: dict[str, Any]) -> str:
+        """A put that was not done before."""
         session.producer = True
         if self.draining:
             return "DRAINING"

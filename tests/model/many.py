@@ -127,7 +127,8 @@ class ManyJobs(Failures):
 
     def line_of_end(self, end: tuple[int, str, str, str]) -> str:
         at, how, by, error = end
-        return f"{max(at + self.lead, 0) / SECOND:.3f}\t{how}\t{by}\t{error}"
+        ms = max(at + self.lead, 0) * 1000 // SECOND
+        return f"{ms // 1000}.{ms % 1000:03}\t{how}\t{by}\t{error}"
 
     def stats_tubes(self, session: Thing, options: dict[str, Any]) -> str:
         names = sorted(tube for tube in self.tubes if tube > options.get("after", ""))[: options.get("limit", 1000)]

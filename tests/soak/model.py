@@ -118,8 +118,8 @@ class RealConversation(Conversation):
     def __init__(self) -> None:
         super().__init__(RealWorld(self.clock), WakingModel(START_NS))
 
-    def limit_tubes(self, tubes_max: int) -> None:
-        """Does nothing: a server has its limit from its start."""
+    def set_limits(self, tubes_max: int, once_max: int) -> None:
+        """Does nothing: a server has its limits from its start."""
 
     def set_lead(self, lead: int) -> None:
         """Lets the wall clock of both be so far ahead."""
