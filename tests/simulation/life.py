@@ -59,6 +59,12 @@ class Promises:
     has_rules: bool = False
     """Whether tubes may have rules: then a job that comes back may be recorded as another client gets it."""
 
+    once_put: dict[tuple[bytes, ...], set[int]] = field(default_factory=dict)
+    """By tube and token: the jobs that puts have made, as far as no crash has lost them."""
+
+    once_told: dict[tuple[bytes, ...], int] = field(default_factory=dict)
+    """By tube and token: the job that a put was answered with."""
+
     highest_id: int = 0
     fired: dict[bytes, list[tuple[int, int]]] = field(default_factory=dict)
     """By schedule: the jobs that its times have put, and which times those were."""
@@ -75,6 +81,15 @@ class Asked:
     id: int = 0
     look: int = 0
     """Which look at who keeps what came before it."""
+
+    once: tuple[bytes, ...] = ()
+    """Of a put that is done once: its tube and its token."""
+
+
+def once_of(line: bytes) -> tuple[bytes, ...]:
+    """The tube and the token of a put that is done once; empty: it is no such."""
+    said = dict(word.split(b"=", 1) for word in line.split() if b"=" in word)
+    return (said[b"tube"], said[b"once"]) if b"once" in said else ()
 
 
 class Client:
@@ -189,7 +204,7 @@ class Life:
 
     def send(self, client: Client, verb: bytes, line: bytes, id: int = 0, body: bytes | None = None) -> None:
         """A client asks for something; it must not be waiting."""
-        asked = Asked(0, verb, id, self.keeping.count if self.keeping else 0)
+        asked = Asked(0, verb, id, self.keeping.count if self.keeping else 0, once_of(line))
         client.asked.append(asked)
         if verb in {b"delete", b"cancel-job"}:
             self.promises.delete_asked.add(id)
@@ -208,6 +223,7 @@ class Life:
         finally:
             if self.engine.next_job_id != id_before and self.history is not None and body is not None:
                 self.history.put(id_before, self.now_ns)
+                self.promises.once_put.setdefault(asked.once, set()).add(id_before)
                 if b" expire=" in line:
                     self.promises.delete_asked.add(id_before)
             told = self.end_step(many=verb in OF_MANY or self.promises.has_rules)
@@ -337,6 +353,13 @@ class Life:
         for client in self.clients:
             for asked, words in client.take_replies(self.log.durable_index):
                 self.note_reply(client, asked, words)
+                self.note_once(asked, words)
+
+    def note_once(self, asked: Asked, words: list[bytes]) -> None:
+        """Takes note of what a put that is done once was answered with."""
+        if asked.once and words[0] in {b"INSERTED", b"EXISTS", b"REPLACED"}:
+            told = self.promises.once_told.setdefault(asked.once, int(words[1]))
+            assert not self.log.policy.always or told == int(words[1]), f"{asked.once} is {words}, and was {told}"
 
     def note_reply(self, client: Client, asked: Asked, words: list[bytes]) -> None:
         if self.history is not None:

@@ -135,6 +135,12 @@ class Simulation:
         assert not (kept_all and both), f"jobs {sorted(both)} were DELETED, and CANCELLED as well"
         back = (promises.deleted | promises.cancelled) & there
         assert not (kept_all and back), f"jobs {sorted(back)} were DELETED or CANCELLED, and are back"
+        known = {id for _, _, id, _ in life.engine.once.tokens()} if life.engine.once else set()
+        promises.once_put.pop((), None)
+        for name, ids in promises.once_put.items():
+            ids.intersection_update(there)  # the ids of the others may be given again
+            assert len(ids) <= 1, f"the put {name} was done twice: {sorted(ids)}"
+            assert ids <= known, f"the token of {name} is lost, and its job {sorted(ids)} is not"
         least_id = promises.highest_id if kept_all else max(there, default=0)
         assert life.engine.next_job_id > least_id, f"id {life.engine.next_job_id} is given again"
         judged: Recovered = life.found
@@ -321,6 +327,7 @@ class Simulation:
             line = b"put-job %d tube=%b delay=%d" % (len(text), tube, rng.choice((0, 0, 20)))
             line += rng.choice((b"", b" key=k", b" key=k taken=replace", b" key=k until=reserve", b" key=other"))
             line += rng.choice((b"", b"", b" expire=2", b" expire=30"))
+            line += rng.choice((b"", b" once=%d for=86400" % rng.randrange(8)))
             if self.rules.disk_full:  # a hand-out that finds no room is not recorded
                 line = line.replace(b" until=reserve", b"")
             life.send(client, b"put-job", line, 0, text)
