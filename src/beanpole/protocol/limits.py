@@ -46,3 +46,6 @@ ONCE_BYTES_MAX = 64  # of the token of a put that is done once
 ONCE_S_DEFAULT = 300  # for how long it counts
 ONCE_S_MAX = 86_400
 """Seconds for which such a token counts: who tries again does so sooner, and each second keeps a put's in memory."""
+
+EXPIRE_S_MIN = 0.001
+"""Seconds of a time to wait that are left at least when a job is put late: the rules count one whose time is over."""

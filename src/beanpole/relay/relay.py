@@ -26,6 +26,7 @@ from beanpole.errors import (
     UnsupportedError,
 )
 from beanpole.protocol import wire
+from beanpole.protocol.limits import EXPIRE_S_MIN
 from beanpole.relay.outbox import Outbox, is_refusal, said
 
 BATCH_ROWS = 500
@@ -35,7 +36,6 @@ POLL_S = 0.05  # how often an empty table is looked at
 PAUSE_S = 1.0  # until what is away, or what the server did not take, is tried again
 SHUT_MAX = 200  # tubes and groups that the server does not take now; beyond, all wait
 TOKEN_S = 3600  # how long the server remembers a put
-EXPIRE_S_MIN = 0.001
 
 NEEDED = ("put-job.once", "put-job.for")
 

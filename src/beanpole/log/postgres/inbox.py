@@ -26,6 +26,7 @@ from beanpole.log.postgres.store import (
     Taken,
 )
 from beanpole.log.postgres.tasks import watched
+from beanpole.protocol.limits import EXPIRE_S_MIN
 
 if TYPE_CHECKING:
     from beanpole.log.encoder import Encoder
@@ -36,9 +37,6 @@ FULL_SHARE = 20
 They stay beside an open snapshot, so this can take long. In between only what is above the highest number is read,
 which misses what was committed late.
 """
-
-EXPIRE_S_MIN = 0.001
-"""What is left of a row's time to wait at least: a job whose time is over is known to the rules, and counted."""
 
 PUT_REPLIES = (b"INSERTED ", b"EXISTS ")
 
