@@ -208,16 +208,32 @@ def test_django_makes_the_table_and_fills_it(
     wait_until(lambda: waiting(database) == 0, "the table is empty")
 
 
+def test_rows_that_somebody_holds_stay_and_the_others_go_on(
+    database: Database, server: Process, start: Callable[[], Relay]
+) -> None:
+    with worker(server) as client, database.connected("READ COMMITTED") as application:
+        insert(database, range(50))
+        application.exec_driver_sql("update beanpole_outbox set pri = 7 where number in (11, 21)")
+        start()
+        assert sorted(take_all(client, 48)) == [each for each in range(50) if each not in {10, 20}]
+        wait_until(lambda: waiting(database) == 2, "the others are deleted")
+        application.commit()
+        assert sorted(take_all(client, 2)) == [10, 20]
+
+
 def test_what_is_missing_is_one_sentence(database: Database, tmp_path: Path) -> None:
     file = tmp_path / "shop.db"
     file.write_bytes(b"")
     place = database.url.replace("/test", "/none")
     for url, more, code, said in (
+        (database.url, ("--table", "else; where"), 5, "a table is called NAME or SCHEMA.NAME"),
         (database.url, ("--table", "elsewhere"), 2, "there is no table elsewhere; make it: beanpole relay init"),
         (f"sqlite:///{file}", (), 2, "there is no table beanpole_outbox"),
         (f"sqlite:///{tmp_path}/none.db", (), 2, "there is no file"),
         (place, (), 2, "none"),
         ("postgresql+psycopg2://shop/x", (), 2, "the driver of the database is missing"),
+        (f"postgresql:///x?host={tmp_path}", (), 4, "the database can't be reached"),
+        ("mariadb://127.0.0.1:1/x?none=1", (), 5, "the driver does not take this URL"),
         ("postgresql://127.0.0.1:1/x", (), 4, "the database can't be reached"),
         ("mariadb://127.0.0.1:1/x", (), 4, "the database can't be reached"),
         ("oracle://shop/x", (), 5, "a database is postgresql, mariadb, mysql or sqlite"),

@@ -90,9 +90,9 @@ def opened(url: str, name: str, *, is_new: bool = False) -> "Iterator[Outbox]":
 def init(url: str, table: str, *, as_json: bool) -> None:
     """Make the table. One that is there stays as it is."""
     with opened(url, table, is_new=True) as outbox:
-        existed = outbox.make()
+        existed, name = outbox.make(), outbox.sql_name
     done = "was there already" if existed else "is made"
-    text = f"Table {table} {done}. Jobs are put by: insert into {table} (tube, body) values ('mail', '…')"  # noqa: S608
+    text = f"Table {table} {done}. Jobs are put by: insert into {name} (tube, body) values ('mail', '…')"  # noqa: S608
     Output(as_json=as_json).record({"table": table, "existed": existed}, text)
 
 

@@ -26,10 +26,19 @@ DRIVERS = {"postgresql": "psycopg", "mysql": "pymysql", "mariadb": "pymysql", "s
 
 CONNECT_TIMEOUT_S = 10
 ASIDE_SHOWN = 100  # rows that were set aside and are shown
+BODY_BYTES_MAX = 16_777_216  # of what is larger not one byte is read
+
+NAME = re.compile(r"(?:[\w$-]{1,63}\.)?[\w$-]{1,63}", re.ASCII)
+"""What a table may be called, with its schema."""
+
+DELETE_ONE_BY_ONE = """
+delete {0} from json_table(:numbers, '$[*]' columns (done bigint path '$')) numbers straight_join {0} on number = done
+"""
+"""For MariaDB and MySQL, which by `number in (…)` read a small table from end to end, and wait for rows of others."""
 
 REFUSALS = re.compile(
-    r"password|authentication|pg_hba|does not exist|doesn't exist|denied|unknown database|no such|readonly|read-only"
-    r"|unable to open|not a database|not support|syntax",
+    r"password|authentication|pg_hba|does not exist|doesn't exist|denied|unknown database|no such (?:table|column)"
+    r"|readonly|read-only|unable to open|not a database|not support|syntax|\bview\b",
     re.IGNORECASE,
 )
 """What databases say when a person must do something; the rest may pass."""
@@ -102,6 +111,9 @@ class Outbox:
         self.shown = sa.make_url(url).render_as_string(hide_password=True)
         self._family = {"mariadb": "mysql"}.get(family, family)
         self._now: sa.ColumnElement[float] = sa.literal_column(WORDS[self._family]["now"], sa.Double())
+        if not NAME.fullmatch(name):
+            text = "a table is called NAME or SCHEMA.NAME, each of 1 to 63 letters, digits, _, $ and -"
+            raise StartError(text, ExitCode.USAGE)
         schema, _, plain = name.rpartition(".")
         self._table = sa.table(plain, *map(sa.column, COLUMNS), schema=schema or None)
         self._path = Path(parsed.database or "") if family == "sqlite" else None
@@ -113,7 +125,10 @@ class Outbox:
     def connected(self) -> sa.Connection:
         """Return the connection; a new one if there is none."""
         if self._connection is None:
-            self._connection = self._engine.connect()
+            try:
+                self._connection = self._engine.connect()
+            except TypeError as error:
+                raise StartError(f"the driver does not take this URL: {error}", ExitCode.USAGE) from error
         return self._connection
 
     def disconnect(self) -> None:
@@ -122,6 +137,11 @@ class Outbox:
         if connection is not None:
             connection.invalidate()
             connection.close()
+
+    @property
+    def sql_name(self) -> str:
+        """The table's name as it stands in a statement."""
+        return self._engine.dialect.identifier_preparer.format_table(self._table)
 
     def close(self) -> None:
         self.disconnect()
@@ -137,8 +157,7 @@ class Outbox:
             if existed:
                 self._check_columns()
             else:
-                quoted = self._engine.dialect.identifier_preparer.format_table(self._table)
-                self.connected().exec_driver_sql(ddl(self._family, quoted))
+                self.connected().exec_driver_sql(ddl(self._family, self.sql_name))
         return existed
 
     def check(self) -> None:
@@ -201,7 +220,9 @@ class Outbox:
         """
         table = self._table
         # The columns have no types: in SQLite a body may be text, and another column anything.
-        chosen = sa.select(*table.columns, self._now.label("now")).where(table.c.error.is_(None))
+        body = sa.case((sa.func.length(table.c.body) <= BODY_BYTES_MAX, table.c.body)).label("body")
+        columns = [body if each is table.c.body else each for each in table.columns]
+        chosen = sa.select(*columns, self._now.label("now")).where(table.c.error.is_(None))
         if shut:
             place = sa.tuple_(table.c.tube, sa.func.coalesce(table.c.job_group, ""))
             chosen = chosen.where(place.not_in(list(shut)))
@@ -211,7 +232,9 @@ class Outbox:
     def finish(self, aside: Mapping[int, str], done: Sequence[int]) -> None:
         """Delete rows whose jobs are put, and set others aside, each with its reason."""
         table, connection = self._table, self.connected()
-        if done:
+        if done and self._family == "mysql":
+            connection.execute(sa.text(DELETE_ONE_BY_ONE.format(self.sql_name)), {"numbers": str(list(done))})
+        elif done:
             connection.execute(sa.delete(table).where(table.c.number.in_(done)))
         for number, reason in aside.items():
             connection.execute(sa.update(table).where(table.c.number == number).values(error=reason))

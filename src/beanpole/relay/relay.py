@@ -27,7 +27,7 @@ from beanpole.errors import (
 )
 from beanpole.protocol import wire
 from beanpole.protocol.limits import EXPIRE_S_MIN
-from beanpole.relay.outbox import Outbox, is_refusal, said
+from beanpole.relay.outbox import BODY_BYTES_MAX, Outbox, is_refusal, said
 
 BATCH_ROWS = 500
 BATCH_ROWS_FIRST = 16  # the size of the bodies is not known yet
@@ -129,8 +129,10 @@ class Relay:
         for row in rows:
             try:
                 sent.append((row, put(pipeline, row)))
-            except (ArgumentError, TypeError) as error:
+            except ArgumentError as error:
                 aside[row.number] = str(error)
+            except TypeError as error:  # SQLite's columns hold anything
+                aside[row.number] = f"a column has a value of another type than its own: {error}"
         pipeline.flush()
         for row, result in sent:
             wrong = result.error
@@ -167,6 +169,8 @@ class Relay:
 
 def put(pipeline: Pipeline[bytes], row: "sa.Row[Any]") -> Result[Inserted]:
     """Put a row as a job. Raises ArgumentError or TypeError: it can't be one."""
+    if row.body is None:
+        raise ArgumentError(f"a body is larger than a relay reads: {BODY_BYTES_MAX} bytes")
     body = row.body.encode() if isinstance(row.body, str) else row.body  # in SQLite a value may be of any type
     if row.at is not None and row.delay:
         raise ArgumentError("only one of delay and at can be given")

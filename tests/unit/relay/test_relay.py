@@ -12,7 +12,7 @@ import pytest
 from beanpole.client import Address, Client
 from beanpole.errors import ExitCode, StartError
 from beanpole.relay import relay as module
-from beanpole.relay.outbox import Outbox
+from beanpole.relay.outbox import BODY_BYTES_MAX, Outbox
 from beanpole.relay.relay import Relay
 from beanpole.testing import FakeServer
 
@@ -25,11 +25,12 @@ POISONED: tuple[tuple[str, tuple[object, ...], str], ...] = (
     ("tube, body", (b"mail", b"x"), "tube"),
     ("tube, body", ("mail", 7), "a body is bytes"),
     ("tube, body", ("mail", b"x" * 101), "JOB_TOO_BIG"),
+    ("tube, body", ("mail", bytes(BODY_BYTES_MAX + 1)), "larger than a relay reads"),
     ("tube, body, pri", ("mail", b"x", -1), "priority"),
     ("tube, body, pri", ("mail", b"x", "high"), "priority"),
     ("tube, body, ttr", ("mail", b"x", 2**32), "ttr"),
     ("tube, body, delay", ("mail", b"x", 1e12), "delay"),
-    ("tube, body, delay", ("mail", b"x", "soon"), ""),
+    ("tube, body, delay", ("mail", b"x", "soon"), "another type"),
     ("tube, body, delay, at", ("mail", b"x", 1, 1e9), "only one of delay and at"),
     ("tube, body, job_key", ("mail", b"x", "a b"), "key"),
     ("tube, body, job_group", ("mail", b"x", ""), "a group has"),
@@ -230,6 +231,18 @@ def test_second_relay_of_a_file_is_refused(server: FakeServer, path: Path, outbo
     relay_of(server, outbox).run()
     with opened(path) as second, pytest.raises(StartError, match="another relay takes from beanpole_outbox") as caught:
         relay_of(server, second).run()
+    assert caught.value.exit_code == ExitCode.NOT_FOUND
+
+
+@pytest.mark.usefixtures("outbox")
+def test_view_that_nothing_can_be_deleted_from_is_refused(server: FakeServer, path: Path) -> None:
+    with sqlite3.connect(path) as application:
+        application.execute(f"create view seen as select * from {NAME}")  # noqa: S608 - ours
+    application.close()
+    view = Outbox(f"sqlite:///{path}", "seen")
+    with pytest.raises(StartError, match="seen: cannot modify seen because it is a view; the relay needs") as caught:
+        relay_of(server, view).run()
+    view.close()
     assert caught.value.exit_code == ExitCode.NOT_FOUND
 
 
