@@ -35,7 +35,7 @@ BATCH_BYTES = 4_194_304  # bodies of a batch, after the first that is larger
 POLL_S = 0.05  # how often an empty table is looked at
 PAUSE_S = 1.0  # until what is away, or what the server did not take, is tried again
 SHUT_MAX = 200  # tubes and groups that the server does not take now; beyond, all wait
-TOKEN_S = 3600  # how long the server remembers a put
+TOKEN_S = 600  # how long the server remembers a put
 
 NEEDED = ("put-job.once", "put-job.for")
 
