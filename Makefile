@@ -11,6 +11,7 @@
 #   IDS_DATA=/a/folder      where `make serve-ids` has its configuration and its numbers
 #   IDS_FLAGS='--help'      its flags
 #   CLUSTER_FLAGS='leader'  what `make cluster` does, instead of asking
+#   SHOP_FLAGS='--sqlite'   the shop of `make shop` without PostgreSQL, also where that is installed
 #   TAG=v0.1.0              the tag of `make release-check`, instead of that of HEAD
 #   PYTEST='-k heap -x'     more arguments for pytest; -n 0 runs the tests one by one, in this process
 #   PART=console            only these tests: core, cluster, console or ids
@@ -36,6 +37,7 @@ HTTP_FLAGS ?= --http 127.0.0.1:11380
 IDS_DATA ?= beanpole-ids-data
 IDS_FLAGS ?=
 CLUSTER_FLAGS ?=
+SHOP_FLAGS ?=
 BENCH_FLAGS ?=
 TAG ?=
 PYTEST ?=
@@ -59,6 +61,7 @@ BIN := $(VENV)/bin
 BUILT := $(VENV)/.done-build
 IDS_BUILT := $(VENV)/.done-build-ids
 CLUSTER_BUILT := $(BUILT) $(VENV)/.done-cluster
+SHOP_BUILT := $(BUILT) $(VENV)/.done-shop
 SERVE_BUILT := $(BUILT) $(if $(strip $(HTTP_FLAGS)),$(VENV)/.done-console)
 TESTABLE := $(BUILT) $(IDS_BUILT) $(VENV)/.done-compiled-bench $(VENV)/.done-dev
 else
@@ -66,6 +69,7 @@ BIN := $(ENVIRONMENT)/bin
 BUILT :=
 IDS_BUILT :=
 CLUSTER_BUILT :=
+SHOP_BUILT :=
 SERVE_BUILT :=
 TESTABLE :=
 endif
@@ -73,6 +77,7 @@ endif
 # What is installed while the modules are compiled: pip keeps one core busy, and waits for the network.
 serve: ALONG := $(if $(strip $(HTTP_FLAGS)),$(VENV)/.done-console)
 cluster: ALONG := $(VENV)/.done-cluster
+shop: ALONG := $(VENV)/.done-shop
 test test-all test-ids test-fast mutants test-browser test-api pictures soak-kills soak-model soak-power soak-cluster soak-inbox lint bench reproduce bench-cluster bench-ids man sbom: ALONG := $(VENV)/.done-dev
 SAY ?= echo
 
@@ -88,7 +93,7 @@ REQUIREMENTS := $(VENV)/bin/python -c 'import sys, tomllib; \
            **project["project"]["optional-dependencies"]}; \
   print(*(line.replace(" ", "") for name in sys.argv[2:] for line in lists[name]))'
 
-.PHONY: help wheels serve serve-ids cluster build test test-all test-ids test-fast mutants test-browser test-api pictures soak-kills soak-model soak-power soak-cluster soak-inbox lint format bench reproduce bench-cluster bench-ids docs man release-check sbom deb test-packages peers clean FORCE
+.PHONY: help wheels serve serve-ids cluster shop build test test-all test-ids test-fast mutants test-browser test-api pictures soak-kills soak-model soak-power soak-cluster soak-inbox lint format bench reproduce bench-cluster bench-ids docs man release-check sbom deb test-packages peers clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## list the verbs
@@ -105,6 +110,9 @@ serve-ids: $(IDS_BUILT) ## build, and serve numbers on 127.0.0.1:11310; the rule
 
 cluster: $(CLUSTER_BUILT) ## build, and try three nodes over three PostgreSQL servers with Patroni; kill what you like
 	@exec $(BIN)/python examples/cluster/cluster.py $(CLUSTER_FLAGS)
+
+shop: $(SHOP_BUILT) ## build, and try a shop in Django whose orders and jobs are one transaction; kill what you like
+	@exec $(BIN)/python examples/shop/run.py $(SHOP_FLAGS)
 
 build: $(BUILT) $(IDS_BUILT) ## install what is needed to run, and compile what has changed
 
@@ -258,6 +266,11 @@ $(VENV)/.done-run-ids: $(BUILD_FILES) compiling.py ids/setup.py | $(VENV)/.done-
 $(VENV)/.done-cluster: pyproject.toml constraints.txt | $(VENV)/.done-run
 	@$(SAY) "Installing what a cluster needs"
 	@$(PIP_INSTALL) $$($(REQUIREMENTS) pyproject.toml cluster)
+	@touch $@
+
+$(VENV)/.done-shop: pyproject.toml constraints.txt | $(VENV)/.done-run
+	@$(SAY) "Installing what the shop needs"
+	@$(PIP_INSTALL) $$($(REQUIREMENTS) pyproject.toml cluster console django relay)
 	@touch $@
 
 $(VENV)/.done-console: pyproject.toml constraints.txt | $(VENV)/.done-run

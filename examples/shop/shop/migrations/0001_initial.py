@@ -17,6 +17,8 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("email", models.EmailField(max_length=254)),
+                ("made_at", models.DateTimeField(auto_now_add=True)),
+                ("task", models.CharField(editable=False, max_length=32)),
                 ("receipt_sent", models.BooleanField(default=False)),
             ],
         ),

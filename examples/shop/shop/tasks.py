@@ -1,8 +1,12 @@
-"""The tasks of the shop: what its worker does."""
+"""The tasks of the shop, each in a module that views may import."""
 
 from django.core.mail import send_mail
 from django.db import transaction
-from django.tasks import task
+
+try:
+    from django.tasks import task
+except ImportError:  # before Django 6
+    from django_tasks import task
 
 from shop.models import Order
 
