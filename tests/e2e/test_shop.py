@@ -21,7 +21,7 @@ import httpx2
 import psycopg
 import pytest
 
-from beanpole import Client
+from beanpole import BeanpoleError, Client
 from tests.databases import program
 from tests.e2e.cli.conftest import run
 from tests.e2e.process import environment, wait_until
@@ -157,8 +157,16 @@ class Shop:
         return re.findall(rf"^Subject: {pattern}$", "\n".join(texts), re.MULTILINE)
 
     def client(self) -> Client[str]:
-        """A client that waits for a server which is started again."""
-        return Client(self.find(r"queue: +(\S+)"), patience=START_TIMEOUT_S)
+        """A client of a server that answers; it waits when that is started again."""
+        client = Client(self.find(r"queue: +(\S+)"), patience=START_TIMEOUT_S)
+
+        def answers() -> bool:
+            with contextlib.suppress(BeanpoleError):
+                return bool(client.stats())
+            return False
+
+        wait_until(answers, "the queue answers", START_TIMEOUT_S)
+        return client
 
 
 @pytest.fixture(scope="module", params=["postgresql", pytest.param("sqlite", marks=pytest.mark.long)])
