@@ -8,6 +8,7 @@ from beanpole.engine.state.once import OnceTable
 from beanpole.log.compaction import write_all
 from beanpole.log.encoder import Encoder
 from beanpole.log.format import Kind, segment_header
+from beanpole.log.postgres.digest import digest_of
 from beanpole.log.reader import describe, read_header
 from beanpole.log.replay import Replay
 from tests.simulation.server import Server
@@ -135,3 +136,10 @@ def test_all_that_is_written_again_comes_back() -> None:
     replay = Replay(again, encoder)
     replay.segment(b"".join(pieces), 1)
     assert held(again) == before
+
+
+def test_digest_is_of_the_tokens_that_count_in_any_order() -> None:
+    def digest(*tokens: int) -> bytes:
+        return digest_of(replayed(*[record(each, TURN_S + each, each) for each in tokens], now_s=1), TURN_S * NS_PER_S)
+
+    assert digest(5, 3, 9) == digest(9, 5, 0, 3) != digest(9, 5)
