@@ -97,7 +97,7 @@ READ = f"""
 with nothing as (delete from {TABLE} where false),
 free as materialized (
     select number from {TABLE}
-    where number in (select number from {TABLE} where number > %s order by number limit %s) and xmax <> 0
+    where number = any(array(select number from {TABLE} where number > %s order by number limit %s)) and xmax <> 0
     for update skip locked)
 select number, nonce::text, tube, options, body,
     extract(epoch from due - clock_timestamp())::float8,
@@ -110,7 +110,8 @@ where before < %s order by number
 """
 """Rows that somebody else has locked or deleted in a transaction that is open stay: the log would wait for its end.
 
-A row that nobody ever locked has an `xmax` of 0. The `delete` of nothing waits where a lock on the table would let no
+A row that nobody ever locked has an `xmax` of 0. The numbers are an array, or PostgreSQL could look for them once per
+row: after an append that failed, or somebody's lock, a look would take seconds. The `delete` of nothing waits where a lock on the table would let no
 row be taken.
 """
 
