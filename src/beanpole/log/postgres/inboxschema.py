@@ -111,8 +111,8 @@ where before < %s order by number
 """Rows that somebody else has locked or deleted in a transaction that is open stay: the log would wait for its end.
 
 A row that nobody ever locked has an `xmax` of 0. The numbers are an array, or PostgreSQL could look for them once per
-row: after an append that failed, or somebody's lock, a look would take seconds. The `delete` of nothing waits where a lock on the table would let no
-row be taken.
+row: after an append that failed, or somebody's lock, a look would take seconds. The `delete` of nothing waits where a
+lock on the table would let no row be taken.
 """
 
 STATE = f"""
