@@ -46,7 +46,8 @@ def signature(function: ast.FunctionDef, indent: str = "") -> Iterator[str]:
         if text := annotation(argument.annotation):
             is_none = isinstance(default, ast.Constant) and default.value is None
             argument.annotation = ast.Name(text + " | None" if is_none and "None" not in text else text)
-    arguments.defaults = [each if isinstance(each, ast.Constant) else ast.Constant(...) for each in arguments.defaults]
+    for each in (arguments.defaults, arguments.kw_defaults):
+        each[:] = [ast.Constant(...) if value and not isinstance(value, ast.Constant) else value for value in each]
     gives = any(isinstance(node, ast.Return | ast.Yield) and node.value for node in ast.walk(function))
     returns = annotation(function.returns) or ("" if gives else "None")
     for decorator in map(ast.unparse, function.decorator_list):
@@ -89,6 +90,9 @@ class Header:
                 self.enums += [f"class {found[1]}(IntFlag):"]
         elif found := re.match(r"cdef class (\w+)(?:\((\w+)\))?:", code):
             self.where = found[1]
+            module, _, told = told.rpartition(".")
+            if module:
+                self.modules[told] = module
             bases = ", ".join(each for each in (found[2], told) if each)
             base = self  # what the base class declares is not for Python code here either
             if found[2] in self.modules:

@@ -11,6 +11,12 @@ from beanpole.log.accounts cimport Accounts
 from beanpole.protocol.buffer cimport Buffer
 
 @cython.final
+cdef class Position:
+    cdef readonly uint64_t record        # the last one before it
+    cdef readonly uint64_t segment       # its number
+    cdef readonly int64_t used_bytes     # of that
+
+@cython.final
 cdef class Encoder(Records):
     cdef readonly Accounts accounts      # what is alive and what is free
     cdef Buffer buffer                   # records that are not written to files yet; nothing is consumed before all are

@@ -50,7 +50,6 @@ from cython.cimports.libc.string import memcpy, memset
 from beanpole.log import format as log_format
 from beanpole.log import limits
 from beanpole.log.format import FIELDS, segment_header
-from beanpole.log.log import Position
 
 KEPT_BYTES = cython.declare(int64_t, limits.SEGMENT_OVERHEAD_BYTES - SEGMENT_HEADER - CLOSING_BYTES)
 """Bytes of a segment that no job takes: so its jobs are never more than `Accounts.whole_bytes`."""
@@ -71,6 +70,25 @@ def put_state(at: cython.p_uchar, state: cython.pointer(ScheduleState)) -> cytho
     at = put_u64(at, state.misses)
     at = put_u64(at, state.job)
     at[0] = state.paused
+
+
+@cython.cclass
+class Position:
+    """A place in the log. The fields stand in ``encoder.pxd``."""
+
+    def __cinit__(self, record: uint64_t, segment: uint64_t, used_bytes: int64_t):
+        self.record = record
+        self.segment = segment
+        self.used_bytes = used_bytes
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Position):
+            return NotImplemented
+        place: Position = other
+        return (self.record, self.segment, self.used_bytes) == (place.record, place.segment, place.used_bytes)
+
+    def __hash__(self) -> int:
+        return hash(self.record)
 
 
 @cython.cclass

@@ -11,7 +11,7 @@ keeps something is :class:`beanpole.log.files.filelog.FileLog`.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from beanpole.engine.engine import Engine
 from beanpole.engine.state.records import Records
@@ -92,14 +92,6 @@ class Policy:
         if self.interval_ms is None:
             return "never"
         return f"every {self.interval_ms} ms" if self.interval_ms else "always"
-
-
-class Position(NamedTuple):
-    """A place in the log."""
-
-    record: int
-    segment: int
-    used_bytes: int
 
 
 class Observer(Protocol):

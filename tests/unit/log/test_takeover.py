@@ -10,6 +10,7 @@ from beanpole.engine.engine import Engine
 from beanpole.errors import StartError
 from beanpole.log.encoder import Encoder
 from beanpole.log.files import disk
+from beanpole.log.files.diskfile import DiskFile
 from beanpole.log.files.recovery import recover
 from beanpole.log.migration.takeover import COMMIT_NAME, TAKEN_OVER, take_over
 from beanpole.server.connection import Connection
@@ -66,7 +67,7 @@ class MortalDirectory(disk.DiskDirectory):
         if self.calls_left < 0:
             raise CrashError
 
-    def create(self, name: str, size: int) -> disk.DiskFile:
+    def create(self, name: str, size: int) -> DiskFile:
         self.count()
         return super().create(name, size)
 
@@ -136,7 +137,7 @@ def test_full_disk_leaves_beanstalkds_files(tmp_path: Path) -> None:
     before = (tmp_path / "binlog.1").read_bytes()
 
     class FullDirectory(disk.DiskDirectory):
-        def create(self, name: str, size: int) -> disk.DiskFile:
+        def create(self, name: str, size: int) -> DiskFile:
             raise OSError(errno.ENOSPC, f"no space for {name} of {size} bytes")
 
     with pytest.raises(OSError, match="no space"):

@@ -5,7 +5,6 @@ Each is synced when it is full, before it gets the name under which a server fin
 
 from beanpole.engine.engine import Engine
 from beanpole.log.accounts import Accounts
-from beanpole.log.clock import Clock
 from beanpole.log.compaction import write_all
 from beanpole.log.encoder import Encoder
 from beanpole.log.files.disk import DiskDirectory, File
@@ -22,7 +21,7 @@ class BulkWriter:
         first_number: int,
         *,
         next_job_id: int,
-        clock: Clock,
+        clock: tuple[int, int],
         segment_bytes: int,
     ) -> None:
         self.directory = directory

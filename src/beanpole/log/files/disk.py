@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from beanpole.errors import ExitCode, StartError
-from beanpole.log.files.syncer import write_zeros
+from beanpole.log.files.diskfile import DiskFile
 
 LOCK_NAME = "lock"
 """The same file and the same kind of lock as beanstalkd's, so that the two can't use a directory at once."""
@@ -70,35 +70,6 @@ class Directory(Protocol):
 
     def free_bytes(self) -> int:
         """Return what the disk has left for more files; 0 if it does not say."""
-
-
-class DiskFile:
-    """A file of the operating system."""
-
-    def __init__(self, name: str, fd: int) -> None:
-        self.name = name
-        self.fd = fd
-
-    def fileno(self) -> int:
-        return self.fd
-
-    def write(self, offset: int, data: bytes | memoryview) -> None:
-        written = os.pwrite(self.fd, data, offset)
-        while written < len(data):
-            more = os.pwrite(self.fd, data[written:], offset + written)
-            if more == 0:
-                raise OSError(errno.EIO, f"{self.name} takes no more bytes")
-            written += more
-
-    def zero(self, start: int, end: int) -> None:
-        write_zeros(self.fd, start, end)
-        self.sync()
-
-    def sync(self) -> None:
-        os.fdatasync(self.fd)
-
-    def close(self) -> None:
-        os.close(self.fd)
 
 
 class DiskDirectory:

@@ -18,15 +18,19 @@ Invariants:
 
 import errno
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from beanpole.engine.engine import Engine
+import cython
+from cython.cimports.beanpole.engine.engine import Engine
+from cython.cimports.beanpole.log.accounts import Accounts
+from cython.cimports.beanpole.log.encoder import Encoder, Position
+from cython.cimports.libc.stdint import int64_t
+
 from beanpole.errors import ExitCode, StartError
 from beanpole.log import limits
-from beanpole.log.accounts import NEVER, NOTHING, Accounts
-from beanpole.log.clock import Clock
+from beanpole.log.accounts import NEVER, NOTHING
 from beanpole.log.compaction import Compaction
-from beanpole.log.encoder import Encoder
 from beanpole.log.files.disk import Directory, File
 from beanpole.log.files.names import segment_name
 from beanpole.log.files.pool import NO_SPACE, Pool
@@ -34,7 +38,7 @@ from beanpole.log.files.recovery import Recovered, recover
 from beanpole.log.files.runner import Runner
 from beanpole.log.files.segment import Segment, State
 from beanpole.log.format import DELETED_RECORD, FIRST_RECORD, SEGMENT_HEADER, TURN_RECORD, Kind, number_record
-from beanpole.log.log import Log, Observer, Policy, Position, Progress
+from beanpole.log.log import Observer, Policy, Progress
 from beanpole.log.reader import items_in
 
 CLOCK_CHECK_MS = 5000
@@ -46,19 +50,18 @@ PAUSE_NS = 1_000_000
 CLOCK_SET_NS = 1_000_000_000
 """Nanoseconds by which the wall clock must have been set for an idle log to take note of it."""
 
-SYNC_HERE_BYTES = 16_384
+SYNC_HERE_BYTES = cython.declare(int64_t, 16_384)
 """Bytes that the loop may sync itself while there is a single client."""
 
 SPACE_RETRY_MS = 250
 """Milliseconds between two questions to a full disk whether it has space again."""
 
 
-class FileLog(Log):
-    """A log in a directory of files."""
+@cython.cclass
+class FileLog:
+    """A log in a directory of files. The fields stand in ``filelog.pxd``."""
 
-    records: Encoder
-
-    def __init__(  # noqa: PLR0913 - everything replaceable is an argument
+    def __init__(
         self,
         directory: Directory,
         *,
@@ -76,6 +79,7 @@ class FileLog(Log):
         self.wall_ns = wall_ns
         self.observer = observer
         self.policy = policy
+        self.always = policy.always
         self.accounts = Accounts(segment_bytes)
         self.records = Encoder(self.accounts, salt)
         self.pool = Pool(directory, self.accounts)
@@ -87,7 +91,7 @@ class FileLog(Log):
         self.unsynced: list[File | Directory] = []
         self.written_lead_ns = 0
         self.written = self.synced = Position(0, 0, 0)
-        self.syncing: Position | None = None
+        self.syncing = None
         self.previous: tuple[File, int] | None = None
         self.full_reason = ""
         self.preparing = self.scheduled = False
@@ -184,7 +188,7 @@ class FileLog(Log):
 
     # --- the clock ----------------------------------------------------------------------------------------------------
 
-    def clock(self) -> Clock:
+    def clock(self):
         """Return the log's clock and the wall clock's lead."""
         return self.log_clock.read(self.now_ns(), self.wall_ns())
 
@@ -195,7 +199,7 @@ class FileLog(Log):
                 self.append(with_time=self.records.used_bytes > SEGMENT_HEADER)  # a new header says the time itself
             self.runner.later(CLOCK_CHECK_MS / 1000, self.check_clock)
 
-    def write_turn(self) -> None:
+    def write_turn(self):
         """Write the end of a turn, unless space is short."""
         self.records.clock = self.clock()
         if self.records.room_for_turn():
@@ -207,7 +211,7 @@ class FileLog(Log):
     @property
     def durable_index(self) -> int:
         """The last record that the policy lets replies depend on."""
-        return self.synced.record if self.policy.always else self.written.record
+        return self.synced.record if self.always else self.written.record
 
     @property
     def open_file(self) -> File:
@@ -215,10 +219,9 @@ class FileLog(Log):
         assert self.open.file is not None, f"segment {self.open.number} is {self.open.state}, but its file is closed"
         return self.open.file
 
-    @property
-    def is_sealing(self) -> bool:
+    def is_sealing(self):
         """Whether records must wait in memory, for the segment that is written is full and not yet durable."""
-        return self.open.state == State.SEALING
+        return self.next_size > 0
 
     def append(self, *, with_time: bool = False) -> None:
         """Write the records since the last call, and move some of what compaction moves; with the time if asked to."""
@@ -227,54 +230,58 @@ class FileLog(Log):
         try:
             if self.records.stale_pauses:
                 self.records.write_stale_pauses()
-            if not self.is_sealing:
+            if not self.is_sealing():
                 self.compact()
                 if self.records.unwritten_bytes or with_time:
                     self.write_turn()
-                self.timed("write", self.write)
+                began_ns: int64_t = self.now_ns()
+                self.write()
+                self.took("write", began_ns)
             if self.records.waits:
-                self.timed("rolling", self.make_room)
+                self.make_room()
             self.prepare()
         except OSError as error:
             self.fail(error)
             raise
         # A turn that wrote nothing that a reply waits for needs no sync of its own: the next one makes it durable, too.
         is_awaited = self.policy.always and (with_time or self.written.record != self.synced.record)
-        if is_awaited or self.is_sealing or self.compaction.emptied:
+        if is_awaited or self.is_sealing() or self.compaction.emptied:
             if self.may_sync_here():
                 self.sync_here()
             else:
                 self.start_sync()
 
-    def write(self) -> None:
+    def write(self):
         """Write the encoder's buffer, up to where the segment ends: what is behind waits until that is durable."""
         self.written, self.next_size = self.records.write_to(self.open_file.write)
         if self.next_size:
             self.open.advance("ended")
 
-    def start_sync(self) -> None:
+    def start_sync(self):
         """Sync what is written, unless a sync is under way: then the next one does."""
         if self.syncing is not None or self.written == self.synced or self.failure is not None:
-            return
+            return 0
         self.syncing = self.written
         files, self.unsynced = [*self.unsynced, self.open_file], []
         self.runner.sync(files, self.sync_done)
 
-    def may_sync_here(self) -> bool:
+    def may_sync_here(self):
         """Whether the loop itself may sync: for the only client, which waits for it, and not for much."""
         return (
             self.engine.session_count == 1
             and self.policy.always
             and self.syncing is None
-            and not self.is_sealing
+            and not self.is_sealing()
             and not self.unsynced
             and 0 < self.written.used_bytes - self.synced.used_bytes <= SYNC_HERE_BYTES
         )
 
-    def sync_here(self) -> None:
+    def sync_here(self):
         """Sync without the thread: waking it, and the loop again, takes as long as a fast disk."""
         try:
-            took_ns = self.timed("sync", self.open_file.sync)
+            began_ns: int64_t = self.now_ns()
+            self.open_file.sync()
+            took_ns: int64_t = self.took("sync", began_ns)
         except OSError as error:
             self.fail(error)
             raise
@@ -293,8 +300,8 @@ class FileLog(Log):
         if self.previous is not None and self.synced.segment == self.open.number:
             self.name_next(*self.previous)
         self.remove_emptied()
-        if self.is_sealing and self.synced == self.written:
-            self.timed("rolling", self.begin_segment)
+        if self.is_sealing() and self.synced == self.written:
+            self.begin_segment()
         self.append()
         self.on_durable()
 
@@ -302,11 +309,9 @@ class FileLog(Log):
         """Count a sync for which replies may have waited."""
         self.engine.server_times.sync.add(took_ns // 1_000)
 
-    def timed(self, what: str, work: Callable[[], None]) -> int:
-        """Do what turns wait for, and report for how long they did, if they noticed it; return that."""
-        began_ns = self.now_ns()
-        work()
-        took_ns = self.now_ns() - began_ns
+    def took(self, what, began_ns):
+        """Report for how long turns waited since `began_ns`, if they noticed it; return that."""
+        took_ns: int64_t = self.now_ns() - began_ns
         if took_ns >= PAUSE_NS:
             self.on_pause(what, took_ns)
         return took_ns
@@ -332,6 +337,7 @@ class FileLog(Log):
 
     def begin_segment(self) -> None:
         """Give the next segment its file: the one before is durable."""
+        began_ns: int64_t = self.now_ns()
         try:
             self.open.advance("synced")
             self.previous = self.open_file, self.written.used_bytes
@@ -339,9 +345,11 @@ class FileLog(Log):
             self.sealed.append(self.open)
             self.sealed_bytes += self.open.size
             self.open = self.take_from_pool(self.open.number + 1, self.next_size)
+            self.next_size = 0
             self.unsynced.append(self.directory)
         except OSError as error:
             self.fail(error)
+        self.took("rolling", began_ns)
 
     def name_next(self, file: File, used_bytes: int) -> None:
         """Let the segment before say behind its END that the open one follows: its header and its name are durable.
@@ -377,13 +385,13 @@ class FileLog(Log):
 
     # --- room ---------------------------------------------------------------------------------------------------------
 
-    @property
-    def is_full(self) -> bool:
+    def is_full(self):
         """Whether the disk has no space for another segment, and puts have no room."""
         return self.accounts.refused_from == 0
 
     def make_room(self) -> None:
         """Provide room for the puts that wait for it, or find that the disk has none; let what waits run again."""
+        began_ns: int64_t = self.now_ns()
         while missing := self.records.missing():
             if self.runner.finish_background():
                 continue  # a segment was being prepared, or removed
@@ -395,6 +403,7 @@ class FileLog(Log):
                 is_full = self.accounts.is_short(self.records.left())
                 self.note_full(error.strerror or str(error), 0 if is_full else self.records.wanted_bytes)
         self.records.end_waiting()
+        self.took("rolling", began_ns)
 
     def note_full(self, reason: str, refused_from: int) -> None:
         """Refuse puts, or those of large jobs alone, until the disk has space."""
@@ -414,18 +423,18 @@ class FileLog(Log):
         self.preparing = False
         if self.ended:
             return
-        if self.is_full:
+        if self.is_full():
             self.observer.log_full(self.full_reason)
             self.prepare_segment()
             self.schedule()
         elif self.accounts.refused_from != NEVER:
             self.resume_puts()
 
-    def prepare(self) -> None:
+    def prepare(self):
         """Prepare the next segment in the background when it will be needed: before puts need it, who wait for it."""
-        if self.is_full and not self.accounts.is_short(self.records.left()):
+        if self.is_full() and not self.accounts.is_short(self.records.left()):
             self.resume_puts()
-        if not (self.preparing or self.is_full) and self.accounts.wants_spare(self.records.left()):
+        if not (self.preparing or self.is_full()) and self.accounts.wants_spare(self.records.left()):
             self.prepare_segment()
 
     def prepare_segment(self) -> None:
@@ -444,7 +453,7 @@ class FileLog(Log):
                 self.retry_later()
             return
         self.pool.add(self.accounts.segment_bytes, file)
-        if self.is_full and self.accounts.is_short(self.records.left()) and not self.ended:
+        if self.is_full() and self.accounts.is_short(self.records.left()) and not self.ended:
             self.prepare_segment()  # the disk has space again, and one segment is not enough
         self.schedule()
 
@@ -455,14 +464,14 @@ class FileLog(Log):
 
     # --- compaction ---------------------------------------------------------------------------------------------------
 
-    def compact(self) -> None:
+    def compact(self):
         """Do some of what compaction has to do, and note if on a full disk there is nothing that it can do."""
         makes_room = self.compact_some()
-        self.accounts.stuck_index = self.records.index if self.is_full and not makes_room else NOTHING
+        self.accounts.stuck_index = self.records.index if self.is_full() and not makes_room else NOTHING
 
-    def compact_some(self) -> bool:
+    def compact_some(self):
         """Do that; return whether it came further, or will when the disk has done its part."""
-        compaction, full = self.compaction, self.is_full
+        compaction, full = self.compaction, self.is_full()
         if compaction.segment == 0 and compaction.is_due(self.sealed_bytes, full=full):
             if self.sealed:
                 self.begin_compaction(self.sealed[0])
@@ -499,7 +508,7 @@ class FileLog(Log):
         """Begin to empty a segment: find out which jobs it holds, on a full disk before changes use up the room."""
         name = segment_name(segment.number)
         if self.compaction.begin(segment.number):
-            if self.is_full:
+            if self.is_full():
                 self.compaction.set_ids(items_in(self.directory.read(name)))
             else:
                 self.background(lambda: items_in(self.directory.read(name)), self.ids_read)
@@ -521,26 +530,26 @@ class FileLog(Log):
             self.append()
             self.remove_emptied()
 
-    def remove_emptied(self) -> None:
+    def remove_emptied(self):
         """Remove the segment that was emptied, when what moved out of it is durable."""
         compaction = self.compaction
         if not compaction.emptied or self.closed or self.sealed[0].state != State.EMPTIED:
-            return
+            return 0
         segment = self.sealed[0]
         # The segment behind must be durable too, were it only its header: it knows the next id.
         if self.synced.record < compaction.moved_index or self.synced.segment <= segment.number:
-            return
+            return 0
         name = segment_name(segment.number)
         left = self.accounts.live_in(segment.number)
         if left:
             # The file is not what was written. It does not go: a start may still find in it what we did not.
             self.fail(OSError(errno.EIO, f"{left} bytes of jobs in {name} can't be found in it"))
-            return
+            return 0
         segment.advance("moves synced")
         if segment.comes_back:
-            self.background(lambda: self.pool.reuse(name, segment.size), self.removed)
+            self.background(partial(self.pool.reuse, name, segment.size), self.removed)
         else:
-            self.background(lambda: self.remove(name), self.removed)
+            self.background(partial(self.remove, name), self.removed)
 
     def remove(self, name: str) -> None:
         self.directory.unlink(name)
@@ -568,7 +577,7 @@ class FileLog(Log):
         """
         if not self.ended:
             self.append()
-            while self.is_sealing or self.syncing is not None or self.written != self.synced:
+            while self.is_sealing() or self.syncing is not None or self.written != self.synced:
                 self.start_sync()
                 self.runner.wait_for_sync()
                 if self.failure is not None:
@@ -589,7 +598,7 @@ class FileLog(Log):
 
     def obstacle(self) -> str:
         """Return why puts are refused, if they are."""
-        return f"the disk takes no more jobs, {self.full_reason}" if self.is_full else ""
+        return f"the disk takes no more jobs, {self.full_reason}" if self.is_full() else ""
 
     def facts(self) -> dict[str, str]:
         return {

@@ -33,4 +33,5 @@ cdef class Syncer:
     cdef void loop(self) noexcept nogil
 
 cdef int fill(int fd, int64_t start, int64_t end) noexcept nogil
-cdef int sync(int fd, bint whole) noexcept nogil
+cdef int write_at(int fd, const char *data, Py_ssize_t size, int64_t at) noexcept nogil
+cdef int sync_fd(int fd, bint whole) noexcept nogil

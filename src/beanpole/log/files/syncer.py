@@ -47,7 +47,7 @@ class Syncer:
             self.failure = 0
             self.took_ns = -monotonic_ns()
             for i in range(self.target_count):
-                self.failure = sync(self.targets[i], self.whole[i])
+                self.failure = sync_fd(self.targets[i], self.whole[i])
                 if self.failure:
                     break
             self.took_ns += monotonic_ns()
@@ -92,47 +92,48 @@ class Syncer:
         close(self.done_fd)
 
 
-def write_zeros(fd: cython.int, start: int64_t, end: int64_t) -> None:
-    """Write zeros to a file from `start` to `end`, and sync them.
+def fill(fd, start, end):
+    """Write zeros to a file from `start` to `end`, and sync them; return the errno, or 0.
 
     They are synced in pieces, so that a sync of another file waits for one of them at most. They are written in pieces
     of 16 KiB: Linux keeps what is written at once as one folio, counts all of it as written when a byte of it is, and
     takes longer to write to many small ones.
-
-    Raises:
-        OSError: the disk does not take them.
     """
-    failure: cython.int = 0
-    with cython.nogil:
-        failure = fill(fd, start, end)
-    if failure:
-        raise OSError(failure, os.strerror(failure))
-
-
-def fill(fd, start, end):
-    """Do that; return the errno, or 0."""
     zeros: cython.char[16384]
     at: int64_t = start
     synced: int64_t = start
-    written: cython.Py_ssize_t
+    size: int64_t
     failure: cython.int
     memset(zeros, 0, cython.sizeof(zeros))
     while at < end:
-        written = pwrite(fd, zeros, min(end - at, cython.cast(int64_t, cython.sizeof(zeros))), at)
-        if written < 0 and last_error == EINTR:
-            continue
-        if written <= 0:
-            return last_error if written < 0 else EIO
-        at += written
+        size = min(end - at, cython.cast(int64_t, cython.sizeof(zeros)))
+        failure = write_at(fd, zeros, size, at)
+        if failure:
+            return failure
+        at += size
         if at - synced >= ZEROS_PER_SYNC or at == end:
             synced = at
-            failure = sync(fd, False)
+            failure = sync_fd(fd, False)
             if failure:
                 return failure
     return 0
 
 
-def sync(fd, whole):
+def write_at(fd, data, size, at):
+    """Write all of some bytes into a file at an offset; return the errno, or 0."""
+    written: cython.Py_ssize_t
+    while size > 0:
+        written = pwrite(fd, data, size, at)
+        if written > 0:
+            data += written
+            size -= written
+            at += written
+        elif written == 0 or last_error != EINTR:
+            return last_error if written < 0 else EIO
+    return 0
+
+
+def sync_fd(fd, whole):
     """Sync a file, with all of its metadata or only what its data needs; return the errno, or 0."""
     while (fsync(fd) if whole else fdatasync(fd)) < 0:
         if last_error != EINTR:

@@ -1,0 +1,7 @@
+# The header of diskfile.py.
+cimport cython
+
+@cython.final
+cdef class DiskFile:
+    cdef public str name                 # it changes when a spare becomes a segment
+    cdef readonly int fd
