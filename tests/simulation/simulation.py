@@ -4,6 +4,7 @@ from random import Random
 
 from beanpole.errors import StartError
 from beanpole.log.errors import DamageError
+from beanpole.log.files.filelog import SHORT_SYNCS
 from beanpole.log.log import Policy
 from tests.simulation.disk import CrashError, SimDisk
 from tests.simulation.history import History, Recovered, Rules
@@ -105,6 +106,7 @@ class Simulation:
                 continue
             self.disk.crash_at = 0
             life.has_limits = self.limits
+            life.log.short_syncs = self.rng.choice((0, SHORT_SYNCS))  # whether the loop may sync a lone record
             return life
 
     def start(self) -> Life:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from beanpole.log.files.filelog import PAUSE_NS
+from beanpole.log.files.filelog import PAUSE_NS, SHORT_SYNC_NS, SHORT_SYNCS
 from beanpole.log.log import Policy
 from beanpole.server.connection import Connection
 from tests.simulation.disk import SimDisk
@@ -39,11 +39,12 @@ class House:
         self.log.on_pause = lambda what, took_ns: self.pauses.append((what, took_ns))
         self.connections = [Connection(self.engine, self.clock.now_ns)]
 
-    def put(self, body_bytes: int = 1) -> None:
-        """Put a job, and give the log what it recorded."""
+    def put(self, body_bytes: int = 1, *, append: bool = True) -> None:
+        """Put a job, and give the log what was recorded."""
         line = b"put 0 0 60 %d\r\n%s\r\n" % (body_bytes, b"x" * body_bytes)
         self.connections[0].receive(self.clock.now_ns + self.recovered.clock.offset_ns, line)
-        self.log.append()
+        if append:
+            self.log.append()
 
 
 @pytest.mark.parametrize(("takes_ns", "found"), [(PAUSE_NS, [("sync", PAUSE_NS)]), (PAUSE_NS - 1, [])])
@@ -66,6 +67,28 @@ def test_a_sync_in_the_thread_is_none() -> None:
     assert house.log.synced == house.log.written
     sync = house.engine.server_times.sync
     assert (sum(sync.counts), sync.sum) == (1, 60_000)
+
+
+def test_a_lone_record_beside_another_client_is_synced_on_the_loop_while_syncs_are_short() -> None:
+    house = House()
+    house.connections.append(Connection(house.engine, house.clock.now_ns))
+    for _ in range(SHORT_SYNCS):
+        house.put()
+        assert house.log.synced != house.log.written, "the disk has not shown yet that it is fast"
+        house.runner.settle()
+    house.put()
+    assert house.log.synced == house.log.written, "the thread was woken"
+
+    house.put(append=False)
+    house.put()
+    assert house.log.synced != house.log.written, "two records are company"
+    house.runner.settle()
+
+    house.disk.takes_ns = {"sync": SHORT_SYNC_NS}
+    house.put()
+    assert house.log.synced == house.log.written, "a sync that is longer than those before was foreseen"
+    house.put()
+    assert house.log.synced != house.log.written, "a disk that was slow once is taken for a fast one"
 
 
 def test_a_write() -> None:

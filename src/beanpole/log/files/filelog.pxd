@@ -33,6 +33,7 @@ cdef class FileLog:                      # `beanpole.log.log.Log`
     cdef readonly Position written        # what is written
     cdef readonly Position synced         # what is durable
     cdef Position syncing                # what the sync under way makes durable; None: there is none
+    cdef public int64_t short_syncs      # syncs in a row, the last one among them, that were short
     cdef int64_t next_size               # bytes of the next segment while the open one is being sealed; 0: it is not
     cdef object previous                 # `tuple[File, int] | None`: the segment before, which does not say yet that another follows
     cdef str full_reason

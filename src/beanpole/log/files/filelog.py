@@ -51,7 +51,13 @@ CLOCK_SET_NS = 1_000_000_000
 """Nanoseconds by which the wall clock must have been set for an idle log to take note of it."""
 
 SYNC_HERE_BYTES = cython.declare(int64_t, 16_384)
-"""Bytes that the loop may sync itself while there is a single client."""
+"""Bytes that the loop may sync itself."""
+
+SHORT_SYNC_NS = 500_000
+"""Nanoseconds below which a sync is short: every client waits for one on the loop."""
+
+SHORT_SYNCS = 256
+"""Short syncs in a row after which the loop syncs a lone record beside other clients: so many for one that is not."""
 
 SPACE_RETRY_MS = 250
 """Milliseconds between two questions to a full disk whether it has space again."""
@@ -244,7 +250,7 @@ class FileLog:
             self.fail(error)
             raise
         # A turn that wrote nothing that a reply waits for needs no sync of its own: the next one makes it durable, too.
-        is_awaited = self.policy.always and (with_time or self.written.record != self.synced.record)
+        is_awaited = self.always and (with_time or self.written.record != self.synced.record)
         if is_awaited or self.is_sealing() or self.compaction.emptied:
             if self.may_sync_here():
                 self.sync_here()
@@ -266,10 +272,15 @@ class FileLog:
         self.runner.sync(files, self.sync_done)
 
     def may_sync_here(self):
-        """Whether the loop itself may sync: for the only client, which waits for it, and not for much."""
+        """Whether the loop itself may sync: for the only client, which waits for it, and not for much.
+
+        Beside others it may for a single record, while the disk is fast: waking the thread and then the loop takes
+        longer than such a sync, for which all wait.
+        """
+        is_lone: cython.bint = self.written.record == self.synced.record + 1
         return (
-            self.engine.session_count == 1
-            and self.policy.always
+            (self.engine.session_count == 1 or (is_lone and self.short_syncs >= SHORT_SYNCS))
+            and self.always
             and self.syncing is None
             and not self.is_sealing()
             and not self.unsynced
@@ -308,6 +319,7 @@ class FileLog:
     def count_sync(self, took_ns: int) -> None:
         """Count a sync for which replies may have waited."""
         self.engine.server_times.sync.add(took_ns // 1_000)
+        self.short_syncs = self.short_syncs + 1 if took_ns < SHORT_SYNC_NS else 0
 
     def took(self, what, began_ns):
         """Report for how long turns waited since `began_ns`, if they noticed it; return that."""
