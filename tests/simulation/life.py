@@ -89,7 +89,7 @@ class Asked:
 def once_of(line: bytes) -> tuple[bytes, ...]:
     """The tube and the token of a put that is done once; empty: it is no such."""
     said = dict(word.split(b"=", 1) for word in line.split() if b"=" in word)
-    return (said[b"tube"], said[b"once"]) if b"once" in said else ()
+    return (said.get(b"tube", b""), said[b"once"]) if b"once" in said else ()
 
 
 class Client:

@@ -155,9 +155,9 @@ class Simulation:
             told = self.history.jobs[job.id]
             assert inspected.tubes[job.id] == job.tube.name, f"job {job.id} is in tube {inspected.tubes[job.id]!r}"
             assert job.created_at_ns == told.created_at_ns, f"job {job.id} has another age"
-        for tube, ids in inspected.buried.items():
-            numbers = [judged.jobs[id].bury_number for id in ids]
-            assert numbers == sorted(numbers), f"tube {tube!r}: buried jobs {ids} are out of order, {numbers}"
+        for tube, buried in inspected.buried.items():
+            numbers = [judged.jobs[id].bury_number for id in buried]
+            assert numbers == sorted(numbers), f"tube {tube!r}: buried jobs {buried} are out of order, {numbers}"
         if self.schedules is not None:
             self.schedules.judge(life, promises)
         history = History(self.rules)
