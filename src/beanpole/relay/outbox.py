@@ -9,6 +9,7 @@ is one relay, which holds a lock beside the file, and none of the database's whi
 """
 
 import fcntl
+import functools
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -71,6 +72,11 @@ def parsed_url(url: str) -> sa.URL:
     return parsed
 
 
+def read_any_text(connection: Any, _record: object) -> None:  # noqa: ANN401 - of the driver
+    """Let text of SQLite that is not UTF-8 fail none of the rows that are read with it."""
+    connection.text_factory = functools.partial(str, encoding="utf-8", errors="surrogateescape")
+
+
 @dataclass(frozen=True, slots=True)
 class Status:
     """What waits in an outbox."""
@@ -107,6 +113,8 @@ class Outbox:
         except (ImportError, sa.exc.NoSuchModuleError) as error:
             how = f"install {driver}, or leave it out of the URL" if driver else "pip install 'beanpole[relay]'"
             raise StartError(f"the driver of the database is missing ({error}): {how}", ExitCode.NOT_FOUND) from error
+        if family == "sqlite":
+            sa.event.listen(self._engine, "connect", read_any_text)
         self.name = name
         self.shown = sa.make_url(url).render_as_string(hide_password=True)
         self._family = {"mariadb": "mysql"}.get(family, family)

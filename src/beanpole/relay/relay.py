@@ -171,7 +171,8 @@ def put(pipeline: Pipeline[bytes], row: "sa.Row[Any]") -> Result[Inserted]:
     """Put a row as a job. Raises ArgumentError or TypeError: it can't be one."""
     if row.body is None:
         raise ArgumentError(f"a body is larger than a relay reads: {BODY_BYTES_MAX} bytes")
-    body = row.body.encode() if isinstance(row.body, str) else row.body  # in SQLite a value may be of any type
+    # In SQLite a value may be of any type, and text in any encoding.
+    body = row.body.encode(errors="surrogateescape") if isinstance(row.body, str) else row.body
     if row.at is not None and row.delay:
         raise ArgumentError("only one of delay and at can be given")
     wait_s = (row.put_at + row.delay if row.at is None else row.at) - row.now

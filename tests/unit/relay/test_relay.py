@@ -147,6 +147,16 @@ def test_row_becomes_a_job_with_what_its_columns_say(server: FakeServer, path: P
     assert outbox.status().rows == 0
 
 
+def test_text_that_is_not_utf8_is_a_body_and_stops_nobody(server: FakeServer, path: Path, outbox: Outbox) -> None:
+    with sqlite3.connect(path) as application:
+        application.execute("insert into beanpole_outbox (tube, body) values ('mail', cast(x'ff41' as text))")
+        application.execute("insert into beanpole_outbox (tube, body) values (cast(x'ff' as text), 'x')")
+        application.execute("insert into beanpole_outbox (tube, body) values ('mail', 'y')")
+    relay_of(server, outbox).run()
+    assert bodies(server) == [b"\xffA", b"y"]
+    assert [each["number"] for each in outbox.status().reasons] == [2]
+
+
 def test_rows_that_can_be_no_job_are_set_aside_and_stop_nobody(server: FakeServer, path: Path, outbox: Outbox) -> None:
     for columns, values, _ in POISONED:
         insert(path, columns, values)
