@@ -156,6 +156,9 @@ PUTS: list[Arguments] = [
     {"body": BODY, "tube": TEXT},
     {"body": BODY, "at": 5e9},
     {"body": BODY, "at": 5e9, "key": "k3", "taken": "replace", "within": 9},
+    {"body": BODY, "once": "t", "once_for": 9},
+    {"body": BODY, "once": TEXT},
+    {"body": BODY, "retry": True},
 ]
 """Arguments of put, which is a put-job with most of them."""
 

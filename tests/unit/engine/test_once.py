@@ -1,5 +1,7 @@
 """Tokens of puts: each is found as long as it counts, none is forgotten before, and those that have ended go."""
 
+import subprocess
+import sys
 from hashlib import blake2b
 
 from hypothesis import given
@@ -10,6 +12,27 @@ from beanpole.engine.state.once import OnceTable
 from tests.unit.engine.queue import SECOND_NS, Queue
 
 MAX = 150
+
+SHORT_OF_MEMORY = r"""
+import resource
+from itertools import count
+
+from tests.unit.engine.queue import Queue
+
+queue = Queue()
+queue.ask(b"put-job 0 key=k\r\n\r\n")
+with open("/proc/self/statm") as file:
+    most = int(file.read().split()[0]) * resource.getpagesize() + 2**23
+resource.setrlimit(resource.RLIMIT_AS, (most, most))
+for token in count():
+    reply = queue.ask(b"put-job 0 key=k once=%d\r\n\r\n" % token)
+    if reply != b"EXISTS 1\r\n":
+        break
+assert reply == b"OUT_OF_MEMORY\r\n"
+assert queue.ask(b"put-job 0 once=0\r\n\r\nput-job 0\r\n\r\n") == b"EXISTS 1\r\nINSERTED 2\r\n"
+print("went on", end="")
+"""
+"""A program of eight megabytes more than it needs, which puts until that is not enough."""
 
 
 def table(queue: Queue) -> OnceTable:
@@ -69,11 +92,16 @@ def test_one_more_is_refused_and_changes_nothing() -> None:
     queue.engine.once_max = 2
     assert queue.ask(b"put-job 0 once=a for=5\r\n\r\n") == b"INSERTED 1\r\n"
     assert queue.ask(b"put-job 0 once=b for=9\r\n\r\n") == b"INSERTED 2\r\n"
-    assert queue.ask(b"put-job 0 tube=new once=c\r\n\r\n") == b"OUT_OF_MEMORY\r\n"
+    assert queue.ask(b"put-job 8 tube=new once=c\r\ndelete 1\r\n") == b"OUT_OF_MEMORY\r\n"
+    assert queue.ask(b"peek 1\r\n").startswith(b"FOUND 1 "), "the body is no command"
     assert queue.ask(b"stats-tube new\r\nput-job 0\r\n\r\n") == b"NOT_FOUND\r\nINSERTED 3\r\n"
     assert queue.ask(b"put-job 0 once=a\r\n\r\n") == b"EXISTS 1\r\n"
     queue.now_ns += 5 * SECOND_NS
     assert queue.ask(b"put-job 0 tube=new once=c\r\n\r\n") == b"INSERTED 4\r\n"
+
+
+def test_a_put_without_memory_for_its_token_is_refused() -> None:
+    assert subprocess.run([sys.executable, "-c", SHORT_OF_MEMORY], check=True, capture_output=True).stdout == b"went on"
 
 
 def test_a_put_that_was_done_is_answered_while_the_server_drains_and_its_tube_is_full() -> None:

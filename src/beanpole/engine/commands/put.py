@@ -5,7 +5,7 @@ from cython.cimports.beanpole.engine.commands.serve import is_over, offer
 from cython.cimports.beanpole.engine.commands.stats import reply_found
 from cython.cimports.beanpole.engine.policies.attempts import add_new, begin_count, forget_death
 from cython.cimports.beanpole.engine.policies.expiry import begin_expiry, give_expiry, take_expiry
-from cython.cimports.beanpole.engine.policies.once import done_before, hash_of, note_put, too_many
+from cython.cimports.beanpole.engine.policies.once import done_before, has_room, hash_of, note_put
 from cython.cimports.beanpole.engine.policies.throttle import is_full, refuse_put, refuses
 from cython.cimports.beanpole.engine.policies.uniqueness import end_key, give_body_key, give_key, key_holder
 from cython.cimports.beanpole.engine.state.groups import is_group_full
@@ -135,7 +135,7 @@ def put_job(queue, now_ns, session, command):
     queue.count_producer(session)
     if queue.draining:
         return session.out.word(Word.DRAINING)
-    if token is not cython.NULL and (room == Room.FULL or too_many(queue, now_ns)):
+    if token is not cython.NULL and (room == Room.FULL or not has_room(queue, now_ns)):
         return session.out.word(Word.OUT_OF_MEMORY)
     if exists:
         if token is not cython.NULL:

@@ -10,7 +10,7 @@ cdef enum:
 
 cdef uint64_t *hash_of(bytes tube, Command command, uint64_t *token) except NULL
 cdef uint64_t done_before(Queue queue, int64_t now_ns, const uint64_t *token) except? 0
-cdef bint too_many(Queue queue, int64_t now_ns) except -1
+cdef bint has_room(Queue queue, int64_t now_ns) except -1
 cdef Token *note(Queue queue, const uint64_t *token, uint64_t id, uint32_t end_s) except NULL
 cdef Token *note_put(Queue queue, int64_t now_ns, Command command, const uint64_t *token, uint64_t id) except NULL
 cdef bint has_ended(Token *token, int64_t now_ns) noexcept

@@ -49,11 +49,17 @@ def done_before(queue, now_ns, token):
     return 0
 
 
-def too_many(queue, now_ns):
-    """Whether there is no room for one more token; those that have ended make some."""
-    if queue.once is not None and queue.once.count >= queue.once_max:
-        forget_ended(queue, now_ns, TOKENS_WHEN_FULL)
-    return (0 if queue.once is None else queue.once.count) >= queue.once_max
+def has_room(queue, now_ns):
+    """Whether one more token may be noted, with memory for it; those that have ended make room."""
+    try:
+        if queue.once is None:
+            queue.once = OnceTable()
+        if queue.once.count >= queue.once_max:
+            forget_ended(queue, now_ns, TOKENS_WHEN_FULL)
+        queue.once.make_room()
+    except MemoryError:
+        return False
+    return queue.once.count < queue.once_max
 
 
 def note(queue, token, id, end_s):

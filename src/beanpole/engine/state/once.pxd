@@ -40,6 +40,7 @@ cdef class OnceTable:
     cdef void read(self, Py_ssize_t number, uint64_t *mark) noexcept
     cdef Py_ssize_t next_ended(self, int64_t now_s, Py_ssize_t *most) noexcept
     cdef Py_ssize_t find(self, uint64_t high, uint64_t low) noexcept
+    cdef int make_room(self) except -1
     cdef Token *add(self, uint64_t high, uint64_t low) except NULL
     cdef int remove(self, Py_ssize_t number) except -1
     cdef uint32_t *link_to(self, Py_ssize_t number) noexcept

@@ -72,8 +72,8 @@ class OnceTable:
             self.looked_at += 1
         return -1
 
-    def add(self, high, low):
-        """Add a token of a hash that no other has, and return it. Raise MemoryError when there is no room."""
+    def make_room(self):
+        """Make room for one more token. Raise MemoryError when there is none."""
         if self.count == self.chunk_count * CHUNK:
             chunks = cython.cast(
                 cython.pointer(cython.pointer(Chunk)),
@@ -88,6 +88,11 @@ class OnceTable:
             self.chunk_count += 1
         if self.count >= 2 * cython.cast(cython.Py_ssize_t, self.bucket_count):
             self.split()
+        return 0
+
+    def add(self, high, low):
+        """Add a token of a hash that no other has, and return it. Raise MemoryError when there is no room."""
+        self.make_room()
         token: cython.pointer(Token) = self.at(self.count)
         token.high = high
         token.upper = low >> 32
