@@ -75,11 +75,16 @@ COMMANDS = "{ready_file} or {host} {port} are filled in."
     "--pid", default=0, type=click.IntRange(0), metavar="N", help="With --url: its process, to measure its CPU too."
 )
 @click.option("--only", multiple=True, metavar="ROW", help="Only rows whose name is, or begins with, ROW. May repeat.")
-@click.option("--table", "tables", multiple=True, type=click.Choice(["speed", "durable", "grid"]), help="May repeat.")
+@click.option("--table", "tables", multiple=True, type=click.Choice([*TABLES]), help="May repeat.")
 @click.option("--full", is_flag=True, help="All tables: the asked ones and the whole grid. Takes most of an hour.")
 @click.option("--quick", is_flag=True, help="One short round of each row: under a minute, for a first look.")
 @click.option("--list", "list_rows", is_flag=True, help="Name all rows and end.")
-@click.option("--rounds", type=click.IntRange(1, 100), metavar="N", help="Rounds, of which the median counts (3).")
+@click.option(
+    "--rounds",
+    type=click.IntRange(1, 100),
+    metavar="N",
+    help="Rounds, each with fresh starts, of which the median counts (3).",
+)
 @click.option("--seconds", type=Duration(0.05, 600), help="Length of each measured load (2s).")
 @click.option("--ours", default="", metavar="COMMAND", help=f"Our server; {COMMANDS}")
 @click.option("--theirs", default="", metavar="COMMAND", help="The other server, likewise.")

@@ -11,12 +11,14 @@ Figure = Literal[
     "p50_us",
     "p99_us",
     "p999_us",
+    "max_us",
     "cpu_us",
     "cpu_delete_us",
     "bytes_per_job",
     "start_ms",
     "disk_bytes",
     "over_sync_us",
+    "sync_us",
 ]
 """What a row looks at, unit last; `FIGURES` says each in words."""
 
@@ -25,12 +27,14 @@ FIGURES: dict[Figure, str] = {
     "p50_us": "p50 latency, µs",
     "p99_us": "p99 latency, µs",
     "p999_us": "p99.9 latency, µs",
+    "max_us": "longest latency, µs",
     "cpu_us": "server CPU a command, µs",
     "cpu_delete_us": "server CPU a delete, µs",
     "bytes_per_job": "memory a job, bytes",
     "start_ms": "exec to first answer, ms",
     "disk_bytes": "disk bytes a command",
     "over_sync_us": "p50 latency above one fdatasync, µs",
+    "sync_us": "p50 of one fdatasync, µs",
 }
 
 Measure = Literal["load", "start", "replay", "lone", "lone-apart"]
@@ -74,6 +78,7 @@ class Scenario:
     args_ours: tuple[str, ...] = ()
     """Further flags of our server; `{data}` becomes an empty directory."""
     args_theirs: tuple[str, ...] = ()
+    args_floor: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,8 +86,9 @@ class Ask:
     """What a figure has to reach."""
 
     bound: float
-    of: Literal["theirs", "own", "absolute"] = "theirs"
-    """The bound is a multiple of beanstalkd's figure, of our own in the row's baseline, or the figure itself."""
+    of: Literal["theirs", "floor", "own", "absolute"] = "theirs"
+    """The bound is a multiple of beanstalkd's figure, of the floor's, of our own in the row's baseline, or the
+    figure itself."""
     at_most: bool = True
     """False: the bound is a minimum."""
 

@@ -21,11 +21,11 @@ OTHERS_BUSY_MAX = 0.25
 """Share of a core that everything else on the machine may use before the figures carry a warning."""
 
 
-RATIOS = {"theirs": "ratio", "against": "ratio to against"}
+RATIOS = {"theirs": "ratio", "against": "ratio to against", "floor": "ratio to floor"}
 """Whom our server is compared with, and what such a line is called."""
 
 SERVERS = ("ours", *RATIOS)
-"""Who can be measured: our server, beanstalkd, and a third one that is asked for by its program."""
+"""Who can be measured: our server, beanstalkd, a third one that is asked for by its program, and the floor."""
 
 
 @dataclass
@@ -55,6 +55,10 @@ class Outcome:
         """How many times beanstalkd's figure ours is."""
         return ratio(self.median("ours"), self.median("theirs"))
 
+    def against_floor(self) -> float | None:
+        """How many times the floor's figure ours is."""
+        return ratio(self.median("ours"), self.median("floor"))
+
     def against_third(self) -> float | None:
         """How many times the third server's figure ours is."""
         return ratio(self.median("ours"), self.median("against"))
@@ -63,6 +67,8 @@ class Outcome:
         """The number that the row's bound is about."""
         if self.row.ask is None or self.row.ask.of == "theirs":
             return self.against_theirs()
+        if self.row.ask.of == "floor":
+            return self.against_floor()
         return self.against_own("ours") if self.row.ask.of == "own" else self.median("ours")
 
     def verdict(self) -> str:
@@ -99,7 +105,7 @@ def times(value: float | None) -> str:
     return NOTHING if value is None else f"{number(value)} ×"
 
 
-ASKED_HEAD = ("row", "what", "figure", "ours", "beanstalkd", "ratio", "own ×", "their own ×", "asked", "met")
+ASKED_HEAD = ("row", "what", "figure", "ours", "beanstalkd", "ratio", "floor ×", "own ×", "their own ×", "asked", "met")
 
 
 def asked_table(outcomes: Iterable[Outcome]) -> list[tuple[str, ...]]:
@@ -112,6 +118,7 @@ def asked_table(outcomes: Iterable[Outcome]) -> list[tuple[str, ...]]:
             number(outcome.median("ours")),
             number(outcome.median("theirs")),
             times(outcome.against_theirs()),
+            times(outcome.against_floor()),
             times(outcome.against_own("ours")),
             times(outcome.against_own("theirs")),
             str(outcome.row.ask or ""),
@@ -128,12 +135,13 @@ FIGURES_HEAD = (
     "p50 µs",
     "p99 µs",
     "p99.9 µs",
+    "max µs",
     "CPU µs",
     "peak MiB",
     "busy",
     "note",
 )
-COLUMNS: tuple[Figure, ...] = ("rate", "p50_us", "p99_us", "p999_us", "cpu_us")
+COLUMNS: tuple[Figure, ...] = ("rate", "p50_us", "p99_us", "p999_us", "max_us", "cpu_us")
 
 
 def figures_table(outcomes: Iterable[Outcome]) -> list[tuple[str, ...]]:
@@ -146,7 +154,7 @@ def figures_table(outcomes: Iterable[Outcome]) -> list[tuple[str, ...]]:
                 if (who, what) in outcome.samples:
                     lines.append((name, who, *figure_cells(outcome, who, what)))
                 elif (who, what) in outcome.failures:
-                    lines.append((name, who, *[NOTHING] * 7, outcome.failures[who, what]))
+                    lines.append((name, who, *[NOTHING] * 8, outcome.failures[who, what]))
             lines.extend(
                 (name, said, *ratio_cells(outcome, who, what), "", "")
                 for who, said in RATIOS.items()
@@ -203,6 +211,12 @@ def as_json(outcomes: Iterable[Outcome], machine: dict[str, str]) -> dict[str, A
                 "ours": outcome.median("ours"),
                 "theirs": outcome.median("theirs"),
                 "against": outcome.median("against"),
+                "floor": outcome.median("floor"),
+                "figures": {
+                    who: {each: outcome.median(who, figure=each) for each in (*COLUMNS, "over_sync_us", "sync_us")}
+                    for who in SERVERS
+                    if (who, "scenario") in outcome.samples
+                },
                 "ratio": outcome.against_theirs(),
                 "against_ratio": outcome.against_third(),
                 "own_ratio": outcome.against_own("ours"),

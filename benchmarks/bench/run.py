@@ -1,7 +1,7 @@
 """Runs a benchmark from start to end: chooses rows, alternates the servers, prints the tables.
 
-For every row and round: our server, then beanstalkd, then another one if asked for, each freshly started; then the
-row's baseline in the same way.
+For every row and round: our server, then beanstalkd, then another one if asked for, then the floor if the row is of
+its table, each freshly started; then the row's baseline in the same way.
 What cannot be measured (beanstalkd takes minutes to make 100 000 tubes, say) is named in the table and skipped.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from beanpole.errors import UnexpectedReplyError
-from benchmarks.bench import guest, machine, report
+from benchmarks.bench import floor, guest, machine, report
 from benchmarks.bench.dial import SetupError
 from benchmarks.bench.load import LoadError
 from benchmarks.bench.measure import Contestant, take_sample
@@ -101,6 +101,11 @@ def contestants(options: Options, say: Callable[[str], None]) -> list[Contestant
         ours = options.against.name.startswith(OURS[2])
         arguments = OURS[3:] if ours else THEIRS[1:]
         found.append(Contestant("against", (str(options.against.absolute()), *arguments), ours=ours))
+    if any(row in floor.ROWS for row in choose(options)):
+        try:
+            found.append(Contestant("floor", floor.command(), ours=False))
+        except SetupError as error:
+            say(str(error))
     return found
 
 
@@ -114,7 +119,7 @@ def run_row(outcome: Outcome, players: Sequence[Contestant], options: Options, s
     for turn in range(rounds):
         for what, scenario in parts.items():
             for player in players:
-                if (player.name, what) in outcome.failures:
+                if (player.name, what) in outcome.failures or (player.name == "floor" and row not in floor.ROWS):
                     continue
                 say(f"{row.name}: round {turn + 1} of {rounds}, {player.name}, {what}")
                 try:
@@ -166,7 +171,7 @@ def main(options: Options, say: Callable[[str], None] = say_on_stderr) -> int:
         return 2
     players = contestants(options, say)
     size = f"median of {options.rounds_wanted} rounds of {options.seconds_wanted:g} s"
-    facts = machine.describe([each.command for each in players if each.name != "ours"])
+    facts = machine.describe([each.command for each in players if each.name in ("theirs", "against")])
     if options.against is not None:
         facts["against"] = options.against.name
     facts |= {"each figure": size + (", smaller set-ups" * options.quick)}

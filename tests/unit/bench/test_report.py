@@ -31,11 +31,13 @@ def outcome_of(ask: Ask | None, figure: Figure = "cpu_us", **values: list[float]
         (Ask(1.9, of="absolute"), "no"),
         (Ask(1.2, of="own"), "no"),
         (Ask(1.25, of="own"), "yes"),
+        (Ask(0.9, of="floor"), "no"),
+        (Ask(1.0, of="floor"), "yes"),
         (None, ""),
     ],
 )
 def test_verdict_by_kind_of_bound(ask: Ask | None, verdict: str) -> None:
-    outcome = outcome_of(ask, ours=[2.0], theirs=[4.0], ours_baseline=[1.6], theirs_baseline=[1.0])
+    outcome = outcome_of(ask, ours=[2.0], theirs=[4.0], floor=[2.0], ours_baseline=[1.6], theirs_baseline=[1.0])
     assert outcome.verdict() == verdict
 
 
