@@ -143,6 +143,14 @@ def test_inbox_that_nobody_empties_takes_only_so_much(inbox: Cluster) -> None:
             application.execute("select beanpole.put('mail', 'x')")
 
 
+def test_inbox_is_made_again_beside_a_put_that_is_not_committed(inbox: Cluster) -> None:
+    with connect(inbox) as application:
+        application.execute("set idle_in_transaction_session_timeout = '10s'")  # ends who waits for it
+        application.execute("select beanpole.put('mail', 'x')")
+        inbox("init", "--inbox")
+    assert inbox.count("inbox", "true") == 1
+
+
 def rests(cluster: Cluster, node: Process, why: str) -> None:
     """Waits until the leader, its log and `status` say that nothing is taken, and why."""
     wait_until(lambda: node.events("nothing is taken out of the inbox"), "its log says so")

@@ -155,7 +155,7 @@ async def init(  # noqa: PLR0913 - what a cluster is made of
         with errors_translated():
             async with connection.transaction():
                 await connection.execute(schema.MAKE.encode())
-                await connection.execute(f"lock table {schema.SCHEMA}.setting".encode())
+                await connection.execute(schema.LOCK_SETTINGS.encode())
                 cursor = await connection.execute(
                     f"select from {schema.SCHEMA}.setting where name = 'cluster'".encode()
                 )

@@ -18,7 +18,12 @@ create table if not exists {TABLE} (
     with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_cost_delay = 0,
         autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 100000,
         autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000);
-alter table {TABLE} alter column body set storage external;
+do $do$ begin
+    -- Each put that is not committed would hold that up, and it all others.
+    if (select attstorage <> 'e' from pg_attribute where (attrelid, attname) = ('{TABLE}'::regclass, 'body')) then
+        alter table {TABLE} alter column body set storage external;
+    end if;
+end $do$;
 create or replace function {SCHEMA}.put(
     tube text, body bytea, pri bigint default 65536, delay double precision default 0, ttr bigint default 60,
     key text default null, "group" text default null, expire double precision default null,
