@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 import beanpole
 from beanpole.log.postgres.pgstore import PostgresStore, opener
 from beanpole.log.postgres.rows import Place, RowKind, row_behind
+from beanpole.log.postgres.store import Taken
 from tests.e2e.cluster.conftest import Cluster
 from tests.e2e.process import Process, wait_until
 
@@ -235,6 +236,31 @@ def test_append_does_not_wait_for_who_locks_what_was_read(inbox: Cluster) -> Non
         application.commit()
         assert asyncio.run(append()) == [False, True]
     assert inbox.count("inbox", "true") == 0
+
+
+def test_append_looks_up_what_it_takes_also_where_the_inbox_seems_small(inbox: Cluster) -> None:
+    async def append(taken: list[Taken]) -> bool:
+        store: PostgresStore = await opener(inbox.url, "a")()
+        (tip,) = await store.rows_at([Place(1, 0)])
+        assert tip is not None
+        row = row_behind(tip, epoch=1, kind=RowKind.RECORDS, writer=bytes(16), confirmed=tip.place, data=b"")
+        try:
+            return await store.append(row, tip, taken)
+        finally:
+            await store.close()
+
+    def scans() -> tuple[int, int]:
+        found = owner.execute("select seq_scan, idx_scan from pg_stat_all_tables where relname = 'inbox'").fetchone()
+        assert found
+        return int(found[0]), int(found[1])
+
+    insert = "insert into beanpole.inbox (tube, options, body) select 'mail', '', 'x' from generate_series(1, 500)"
+    with psycopg.connect(inbox.url, autocommit=True) as owner:
+        before = scans()
+        taken = [Taken(*each) for each in owner.execute(f"{insert} returning number, nonce::text")]
+        assert asyncio.run(append(taken))
+        wait_until(lambda: scans() != before, "the server counts")
+        assert scans()[0] == before[0]
 
 
 def test_export_is_refused_while_something_waits(inbox: Cluster) -> None:

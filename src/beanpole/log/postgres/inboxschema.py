@@ -137,8 +137,8 @@ def taking(append: str) -> str:
     inserts, _, rest = append.partition(" on conflict")
     return f"""
     with taken as (
-        delete from {TABLE} inbox using unnest($13::bigint[], $14::uuid[]) given (number, nonce)
-        where inbox.number = given.number and inbox.nonce = given.nonce returning 1),
+        delete from {TABLE} where number = any($13::bigint[])
+        and (number, nonce) in (select * from unnest($13::bigint[], $14::uuid[])) returning 1),
     put as ({inserts} and (select count(*) from taken) = cardinality($13::bigint[]) on conflict{rest})
     select 1 / count(*) from put
     """

@@ -60,8 +60,10 @@ NOT_TAKEN = ("22012", "55P03")
 It divides by zero where some are gone, and waits no longer than so for who holds a lock on them.
 """
 
-TAKE_TIMEOUT = f"select set_config('lock_timeout', '{limits.INBOX_LOCK_MS}', true)".encode()
-"""Goes before such an append, in its transaction."""
+TAKE_SETTINGS = f"""
+select set_config('lock_timeout', '{limits.INBOX_LOCK_MS}', true), set_config('enable_seqscan', 'off', true)
+""".encode()
+"""Goes before such an append, in its transaction: a plan of when few rows waited must not read all when many do."""
 
 INT8 = struct.Struct(">q")
 INT2 = struct.Struct(">h")
@@ -91,7 +93,7 @@ class PostgresStore:
             if statement not in self.prepared:
                 text = schema.append(*segments)
                 await self.prepare(statement, (inboxschema.taking(text) if taken else text).encode())
-                for name, query in ((b"approved", APPROVED), (b"timeout", TAKE_TIMEOUT)):
+                for name, query in ((b"approved", APPROVED), (b"settings", TAKE_SETTINGS)):
                     if name not in self.prepared:
                         await self.prepare(name, query)
             names = self.names.encode()
@@ -117,7 +119,7 @@ class PostgresStore:
             self.warning = ""
             connection.enter_pipeline_mode()
             if taken:
-                connection.send_query_prepared(b"timeout", [])
+                connection.send_query_prepared(b"settings", [])
             connection.send_query_prepared(statement, values, formats, 1)
             connection.pipeline_sync()
             connection.send_query_prepared(b"approved", [names], [0], 1)
