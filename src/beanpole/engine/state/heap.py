@@ -9,6 +9,7 @@ Invariant: no child is smaller than its parent by (key, tie), and ``entries[item
 """
 
 import cython
+from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.stdlib import free, malloc, realloc
 
 FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 4)
@@ -142,12 +143,18 @@ class Heap:
         child: cython.Py_ssize_t
         best: cython.Py_ssize_t
         end: cython.Py_ssize_t
+        key: int64_t
+        tie: uint64_t
+        is_less: cython.int
         while hole * CHILDREN + 1 < self.count:
             best = hole * CHILDREN + 1
             end = min(best + CHILDREN, self.count)
-            for child in range(best + 1, end):
-                if less(cython.address(entries[child]), cython.address(entries[best])):
-                    best = child
+            key, tie = entries[best].key, entries[best].tie
+            for child in range(best + 1, end):  # without branches: which one is the smallest can't be foreseen
+                is_less = (entries[child].key < key) | ((entries[child].key == key) & (entries[child].tie < tie))
+                key = entries[child].key if is_less else key
+                tie = entries[child].tie if is_less else tie
+                best = child if is_less else best
             if not less(cython.address(entries[best]), cython.address(entry)):
                 break
             entries[hole] = entries[best]
