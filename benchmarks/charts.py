@@ -1,6 +1,7 @@
 """Writes the charts and the tables of the documentation from what the benchmark has measured.
 
     python -m benchmarks.bench --table speed --table durable --json run.json
+    python -m benchmarks.bench --table floor --rounds 16 --json run.json
     python -m benchmarks.charts run.json
 
 keeps the medians of that run in `benchmarks/results`, and writes `docs/pictures/*.svg` and what stands between the
@@ -23,10 +24,10 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PICTURES = Path("docs/pictures")
 PAGE = Path("docs/performance.md")
-KEPT = ("name", "ours", "theirs", "against", "own_ratio", "their_own_ratio")
+KEPT = ("name", "ours", "theirs", "against", "floor", "own_ratio", "their_own_ratio")
 """What is kept of a row of a run: its medians. Its title is in the row itself."""
 
-HEADS = {"speed": "Without a log", "durable": "With a log"}
+HEADS = {"speed": "Without a log", "durable": "With a log", "floor": "Beside the floor"}
 IN_FLIGHT = {"cycle-50x1": "one at a time", "cycle-50x16": "16 in flight", "cycle-50x100": "100 in flight"}
 LOADS = {
     "tubes-10000": "10 000 other tubes: CPU a command",
@@ -59,6 +60,13 @@ WHAT = {
     "durable-lone-put-apart": "the same, server and client on a core each, µs",
     "durable-replay-1m": "start with a log of a million jobs of 100 bytes, ms",
     "durable-disk": "put and delete of jobs of 100 bytes: bytes written a command",
+    "floor-1x1": "1 connection, one command at a time",
+    "floor-50x1": "50 connections",
+    "floor-50x16": "50 connections, 16 in flight",
+    "floor-50x100": "50 connections, 100 in flight",
+    "floor-lone-put": "a lone put, synced",
+    "floor-lone-put-idle": "the same beside an idle connection",
+    "floor-durable-50x16": "50 connections, 16 in flight, synced",
 }
 """What the rows of the tables say: what was done, then the figure with its unit."""
 
@@ -72,7 +80,8 @@ def keep(run: Result) -> dict[str, Result]:
     for table in HEADS:
         names = [row.name for row in TABLES[table]]
         if rows.keys() >= set(names):
-            medians = [{key: rows[name][key] for key in KEPT if rows[name].get(key) is not None} for name in names]
+            keys = (*KEPT, "figures") if table == "floor" else KEPT
+            medians = [{key: rows[name][key] for key in keys if rows[name].get(key) is not None} for name in names]
             kept[table] = {"machine": run["machine"], "rows": medians}
     return kept
 
@@ -213,6 +222,28 @@ def table(run: Result) -> str:
     return "\n".join([head, f"|---|{'--:|' * (len(lines[0]) - 1)}", *rows])
 
 
+FLOOR_HEAD = ["What", "Server", "CPU, µs", "beside C", "commands/s", "p50, µs", "p99", "p99.9", "longest"]
+
+
+def floor_table(run: Result) -> str:
+    """Return the table of servers beside the floor, with every percentile: lines of a row stand below each other."""
+    names = {"floor": "C", "theirs": "beanstalkd", "against": run["machine"].get("against"), "ours": "Beanpole"}
+    lines = [FLOOR_HEAD, ["---", "---", *["--:"] * 7]]
+    for key, row in rows_of(run).items():
+        figures, what = row["figures"], WHAT[key]
+        if (sync_us := figures["floor"]["sync_us"]) is not None:
+            lines.append([what, "`fdatasync` alone", *[""] * 3, number(sync_us), *[""] * 3])
+            what = ""
+        for who in (each for each in names if each in figures):
+            cpu_us, rate, *late = (
+                figures[who][each] for each in ("cpu_us", "rate", "p50_us", "p99_us", "p999_us", "max_us")
+            )
+            beside = "" if who == "floor" else times(ratio(cpu_us, figures["floor"]["cpu_us"]))
+            lines.append([what, names[who], number(cpu_us), beside, number(rate), *map(number, late)])
+            what = ""
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def quotient(value: float | None) -> str:
     """Return a ratio, of the small ones a digit."""
     return f"{value:.1g} ×" if value is not None and value < 0.001 else times(value)
@@ -232,7 +263,8 @@ def page(before: str) -> str:
         _, closed, tail = rest.partition(end)
         assert found, f"{PAGE} has no place for {name}"
         assert closed, f"{PAGE}: {name} does not end"
-        before = f"{head}{marker}\n{table(kept_run(name))}\n\n{machine(name)}\n\n{end}{tail}"
+        shown = floor_table if name == "floor" else table
+        before = f"{head}{marker}\n{shown(kept_run(name))}\n\n{machine(name)}\n\n{end}{tail}"
     return before
 
 

@@ -77,14 +77,18 @@ class Figure:
 
 
 def of_bench(name: str, what: str, *, column: str = "ratio", steady: bool = True) -> Figure:
-    """Return the figure of a row of `make bench`: its `ratio` to beanstalkd, that to its `own` baseline, or `ours`."""
-    row = {**results("speed"), **results("durable")}[name]
-    value = {"ratio": ratio(row.get("ours"), row.get("theirs")), "own": row.get("own_ratio"), "ours": row["ours"]}[
-        column
-    ]
+    """Return the figure of a row of `make bench`: its `ratio` to beanstalkd, `floor` or its `own` baseline; `ours`."""
+    row = {**results("speed"), **results("durable"), **results("floor")}[name]
+    value = {
+        "ratio": ratio(row.get("ours"), row.get("theirs")),
+        "floor": ratio(row.get("ours"), row.get("floor")),
+        "own": row.get("own_ratio"),
+        "ours": row["ours"],
+    }[column]
     assert value is not None, f"{name} was not compared"
-    command = ("benchmarks.bench", "--only", name, "--rounds", "3", "--seconds", "1")
-    cell = ASKED_HEAD.index({"ratio": "ratio", "own": "own ×", "ours": "ours"}[column]) - 1
+    rounds, seconds = ("16", "0.5") if column == "floor" else ("3", "1")  # where a start puts its memory moves a turn
+    command = ("benchmarks.bench", "--only", name, "--rounds", rounds, "--seconds", seconds)
+    cell = ASKED_HEAD.index({"ratio": "ratio", "floor": "floor ×", "own": "own ×", "ours": "ours"}[column]) - 1
     return Figure(name, what, value, command, name, cell, column != "ours", steady)
 
 
@@ -135,6 +139,11 @@ FIGURES = (
     of_bench("durable-cycle-50x16", "put, reserve, delete with a log, of those without", column="own", steady=False),
     of_bench("durable-replay-1m", "start with a log of a million jobs beside beanstalkd"),
     of_bench("durable-disk", "bytes written a command beside beanstalkd"),
+    of_bench(
+        "floor-1x1", "CPU a command beside a C program that only answers; one connection, one at a time", column="floor"
+    ),
+    of_bench("floor-50x1", "the same, 50 connections", column="floor"),
+    of_bench("floor-lone-put", "the same, one synced put at a time", column="floor", steady=False),
     *of_worker("jobs-put", "put, one at a time: jobs/s"),
     *of_worker("jobs-put-many", "put_many: jobs/s"),
     *of_worker("jobs-work-1", "work off, 1 process: jobs/s"),

@@ -40,10 +40,15 @@ def test_commands_are_there_and_take_their_arguments(command: tuple[str, ...]) -
 def test_figures_of_the_benchmark_are_found_in_its_table(figure: Figure) -> None:
     (row,) = run.choose(run.Options(only=(figure.row,)))
     outcome = Outcome(row)
-    for who, what, value in (("ours", "scenario", 6.0), ("theirs", "scenario", 12.0), ("ours", "baseline", 2.0)):
+    for who, what, value in (
+        ("ours", "scenario", 6.0),
+        ("theirs", "scenario", 12.0),
+        ("floor", "scenario", 3.0),
+        ("ours", "baseline", 2.0),
+    ):
         outcome.add(who, what, Sample({row.figure: value}))
     text = report.as_text(report.ASKED_HEAD, report.asked_table([outcome]))
-    wanted = {"ours": 6.0, "ratio": 0.5, "own ×": 3.0}
+    wanted = {"ours": 6.0, "ratio": 0.5, "floor ×": 2.0, "own ×": 3.0}
     assert figure.find(text) == wanted[report.ASKED_HEAD[figure.column + 1]]
 
 
