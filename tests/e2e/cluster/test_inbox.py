@@ -20,6 +20,7 @@ import beanpole
 from beanpole.log.postgres.pgstore import PostgresStore, opener
 from beanpole.log.postgres.rows import Place, RowKind, row_behind
 from beanpole.log.postgres.store import Taken
+from tests.e2e.cli.conftest import run
 from tests.e2e.cluster.conftest import Cluster
 from tests.e2e.process import Process, wait_until
 
@@ -266,7 +267,20 @@ def test_append_looks_up_what_it_takes_also_where_the_inbox_seems_small(inbox: C
 def test_export_is_refused_while_something_waits(inbox: Cluster) -> None:
     with connect(inbox) as application:
         application.execute("select beanpole.put('mail', 'x')")
+        application.execute("update beanpole.inbox set put_at = put_at - interval '11 s'")
     assert "jobs wait in the inbox" in inbox("export", "somewhere", code=1).err
+    (status,) = run("cluster", "status", inbox.url, "--json").objects
+    assert any("in the inbox: no node leads" in each for each in status["warnings"])
+
+
+@pytest.mark.repository
+def test_lines_of_the_page_take_the_inbox_away(inbox: Cluster) -> None:
+    (lines,) = re.findall(r"`(drop function beanpole.put;.*?)`", (ROOT / "docs" / "inbox.md").read_text(), re.DOTALL)
+    with connect(inbox) as owner:
+        owner.execute(lines)
+    (status,) = run("cluster", "status", inbox.url, "--json").objects
+    assert status["inbox"] is None
+    assert not [each for each in status["warnings"] if "inbox" in each]
 
 
 def test_each_order_has_its_job_once_over_the_end_of_leaders(inbox: Cluster) -> None:

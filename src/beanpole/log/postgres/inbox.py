@@ -46,7 +46,10 @@ class PutError(BeanpoleError):
 
 
 Put = Callable[[bytes], bytes]
-"""Puts a job: given the command with its body it returns the reply; nothing: there is no room now."""
+"""Puts a job: given the command with its body it returns the reply.
+
+Only called while the log has room: a command that had to wait would be done later, and its row be read again.
+"""
 
 
 def command_of(row: InboxRow) -> bytes:
