@@ -81,7 +81,7 @@ class Position:
         self.segment = segment
         self.used_bytes = used_bytes
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: object, /) -> bool:
         if not isinstance(other, Position):
             return NotImplemented
         place: Position = other

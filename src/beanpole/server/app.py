@@ -11,13 +11,12 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import uvloop
-
 from beanpole import limits as shared_limits
 from beanpole.errors import ExitCode
 from beanpole.server import early, listener
 from beanpole.server.host import Host, RoleSource
 from beanpole.server.logs import Logger, open_logger
+from beanpole.server.loop import ServerLoop
 from beanpole.server.process import become_user, raise_descriptor_limit, remove_ready_file
 from beanpole.server.roles import AlwaysLeads
 from beanpole.server.settings import Settings
@@ -38,6 +37,15 @@ def roles_for(settings: Settings) -> Callable[[Host], RoleSource]:
     from beanpole.server.cluster import ClusterNode  # noqa: PLC0415 - most servers are none
 
     return ClusterNode
+
+
+def loop_for(settings: Settings) -> Callable[[], asyncio.AbstractEventLoop]:
+    """Return what makes the loop: a node's talks to PostgreSQL most of the time, a server alone to its clients."""
+    if settings.cluster is None:
+        return ServerLoop
+    import uvloop  # noqa: PLC0415 - most servers are no nodes
+
+    return uvloop.new_event_loop
 
 
 def open_console(
@@ -83,7 +91,7 @@ def serve(settings: Settings, make_console: "MakeConsole" = open_console) -> Exi
     gc.set_threshold(*GC_THRESHOLDS)
     gc.enable()
     try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=loop_for(settings)) as runner:
             return runner.run(main())
     finally:
         listener.remove_socket_files(files)

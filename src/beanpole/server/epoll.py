@@ -1,7 +1,8 @@
 """The sockets of all clients behind one descriptor.
 
-An epoll descriptor is itself readable when any of the sockets in it is, so the asyncio loop watches that one descriptor
-and calls :meth:`EpollTransport.run` once for a whole batch of ready sockets, which runs one turn.
+A turn serves a whole batch of ready sockets. A server alone waits here: :meth:`EpollTransport.serve` runs turns until
+asyncio has something to do (:mod:`beanpole.server.loop`). An epoll descriptor is itself readable when any of the
+sockets in it is, so the loop of a node watches that one descriptor, and calls :meth:`EpollTransport.run`.
 
 Sockets are watched edge-triggered: nothing has to be switched off while a session waits or its client does not read, so
 a command costs one ``recv`` and one ``send``. The price is to remember what may still be readable. The next deadline is
@@ -18,6 +19,7 @@ from cython.cimports.beanpole import posix
 from cython.cimports.beanpole.server.connection import Connection, Transport
 from cython.cimports.beanpole.server.eventqueue import EventQueue
 from cython.cimports.beanpole.server.turn import Turn
+from cython.cimports.cpython.exc import PyErr_CheckSignals
 from cython.cimports.libc.errno import EAGAIN, ECONNABORTED, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM
 from cython.cimports.libc.errno import errno as last_error
 from cython.cimports.libc.stdint import int64_t
@@ -145,6 +147,8 @@ class EpollTransport(EventQueue):
         self.observer = observer
         self.by_fd = []
         self.hello = b""
+        self.loop_fd = -1
+        self.readers = {}
         self.connections_max = connections_max
         self.clock = clock
         self.wall_clock = wall_clock
@@ -162,17 +166,73 @@ class EpollTransport(EventQueue):
 
     def run(self) -> None:
         """Run a turn with every socket that is ready."""
+        self.run_turn(0)
+
+    def run_turn(self, wait_ms):
+        """Wait until a socket is ready, at most `wait_ms` milliseconds, below 0 for ever; then run a turn with each."""
+        events: posix.epoll_event[512]
+        count: cython.int
         if self.turn.stopped:
-            return
+            return 0
+        with cython.nogil:
+            count = posix.epoll_wait(self.epoll_fd, events, EVENTS_PER_TURN, wait_ms)
+        if count < 0 and last_error == EINTR:
+            PyErr_CheckSignals()
+            self.interrupted = True
+            return 0
         now: int64_t = self.read_clocks()
         self.turn.begin(now)
-        self.poll(now)
+        self.note_events(now, events, count)
         self.turn.finish(now)
         self.arm(now)
         self.end_turn()
+        if self.readable is not None:
+            readable, self.readable = self.readable, None
+            for fd in readable:
+                if fd in self.readers:
+                    self.readers[fd]()
+        return 0
+
+    def serve(self, timeout_s: cython.double) -> bool:
+        """Run turns until the loop has something to do; return whether one of its descriptors is ready.
+
+        `timeout_s` is in seconds, below 0: no end. What asks the loop for a call sets `interrupted`.
+        """
+        ends_ns: int64_t = posix.monotonic_ns() + cython.cast(int64_t, timeout_s * 1e9)
+        left_ns: int64_t
+        wait_ms: cython.int
+        self.interrupted = self.loop_ready = False
+        while True:
+            wait_ms = -1
+            left_ns = 1
+            if timeout_s >= 0:
+                left_ns = ends_ns - posix.monotonic_ns()
+                wait_ms = max(left_ns + 999_999, 0) // 1_000_000
+            self.run_turn(0 if self.turn.requested else wait_ms)
+            if self.loop_ready or self.interrupted or left_ns <= 0 or self.turn.stopped:
+                return self.loop_ready
+
+    def serve_for(self, fd: cython.int) -> None:
+        """Let the turns be run by :meth:`serve`, for a loop whose descriptors are behind `fd`; -1: no more."""
+        self.loop_fd = fd
+        if fd >= 0:
+            self.watch_fd(fd, posix.EPOLLIN, posix.EPOLL_CTL_ADD)
+
+    def add_reader(self, fd: cython.int, call: Callable[[], object]) -> None:
+        """Call after a turn when a descriptor is readable."""
+        self.readers[fd] = call
+        self.watch_fd(fd, posix.EPOLLIN, posix.EPOLL_CTL_ADD)
+
+    def remove_reader(self, fd: cython.int) -> None:
+        """Call no more."""
+        del self.readers[fd]
+        self.watch_fd(fd, 0, posix.EPOLL_CTL_DEL)
 
     def run_soon(self) -> None:
-        self.loop.call_soon(self.run)
+        if self.loop_fd >= 0:
+            self.turn.requested = True
+        else:
+            self.loop.call_soon(self.run)
 
     def send_held(self) -> None:
         """Send what the log has made durable. The log calls this when its durable index moves."""
@@ -200,20 +260,22 @@ class EpollTransport(EventQueue):
             self.observer.turn_slow(slow)
         return 0
 
-    def poll(self, now_ns):
+    def note_events(self, now_ns, events, count):
         """Take note of what happened to which socket, and accept new clients."""
-        events: posix.epoll_event[512]
         i: cython.int
         fd: cython.int
         knocking: list = None
         by_fd = self.by_fd
-        count: cython.int = posix.epoll_wait(self.epoll_fd, events, EVENTS_PER_TURN, 0)
         for i in range(count):
             fd = events[i].data.fd
             if 0 <= fd < len(by_fd) and by_fd[fd] is not None:
                 self.note(now_ns, cython.cast(Connection, by_fd[fd], typecheck=True), events[i].events)
             elif fd in self.listeners:
                 knocking = [fd] if knocking is None else [*knocking, fd]
+            elif fd == self.loop_fd:
+                self.loop_ready = True
+            elif fd in self.readers:
+                self.readable = [fd] if self.readable is None else [*self.readable, fd]
             elif fd == self.timer_fd:
                 self.armed_ns = 0  # also if it fired since the turn looked at the clock, and was too early for this
         # New clients come last: one may be given the descriptor of a client that this very turn dropped, and must not

@@ -11,6 +11,7 @@ from beanpole.server import limits
 from beanpole.server.epoll import EpollTransport
 from beanpole.server.eventqueue import now_ns
 from beanpole.server.host import Host
+from beanpole.server.loop import ServerLoop
 from beanpole.server.turn import Turn
 
 
@@ -19,7 +20,9 @@ class AlwaysLeads:
 
     def __init__(self, host: Host) -> None:
         self.host = host
-        self.loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, ServerLoop), "a server alone has a loop of its own"
+        self.loop = loop
         self.engine, self.log, clock_offset_ns, self.opened = open_log(host, self.loop)
         host.equip(self.engine)
         self.clients = open_clients(host, self.engine, self.log, clock_offset_ns)
@@ -30,7 +33,7 @@ class AlwaysLeads:
         for each in self.host.listeners:
             each.listen(limits.BACKLOG)
             self.clients.listen(each.fileno(), each.family == socket.AF_UNIX)
-        self.loop.add_reader(self.clients.fileno(), self.clients.run)
+        self.loop.serve(self.clients)
         self.clients.run_soon()  # what is due does not wait for a client
         if self.host.console is not None:
             self.host.console.serve_by(self.clients)
@@ -48,7 +51,7 @@ class AlwaysLeads:
     async def stop(self) -> None:
         """Finish the turn, make it durable, send what that sets free, and close; after a failure only close."""
         self.clients.stop_accepting()
-        self.loop.remove_reader(self.clients.fileno())
+        self.loop.stop_serving()
         if self.host.exit_code == ExitCode.OK:
             self.engine.give_back()
             try:

@@ -17,6 +17,7 @@ from beanpole.server.clusterlogs import ClusterObserver
 from beanpole.server.clusterroles import Roles
 from beanpole.server.connection import Connection
 from beanpole.server.logs import Logger
+from beanpole.server.loop import ServerLoop
 from beanpole.server.observer import SlowTurn
 from beanpole.server.roles import AlwaysLeads
 from beanpole.server.settings import Settings
@@ -100,7 +101,8 @@ async def leading(log: LeadersLog | None = None) -> Engine:
 
 @pytest.mark.parametrize("serve", [alone, leading])
 def test_what_is_due_at_a_start_does_not_wait_for_a_client(serve: Callable[[], Coroutine[Any, Any, Engine]]) -> None:
-    assert asyncio.run(serve()).now_ns, "there was no turn"
+    with asyncio.Runner(loop_factory=ServerLoop) as runner:
+        assert runner.run(serve()).now_ns, "there was no turn"
 
 
 BODY = b"use t"  # which would be run if it were not swallowed
