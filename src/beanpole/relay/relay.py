@@ -80,9 +80,10 @@ class Relay:
                 try:
                     pause_s = self.step()
                 except sa.exc.DBAPIError as error:
-                    if not self._is_checked and is_refusal(error):
+                    refused = is_refusal(error)
+                    if refused and not self._is_checked:
                         raise StartError(said(error), ExitCode.NOT_FOUND) from error
-                    self._report("the database is away", said(error))
+                    self._report("the database refuses" if refused else "the database is away", said(error))
                     self._outbox.disconnect()
                     pause_s = PAUSE_S
                 except CommandError as error:

@@ -244,6 +244,22 @@ def test_second_relay_of_a_file_is_refused(server: FakeServer, path: Path, outbo
     assert caught.value.exit_code == ExitCode.NOT_FOUND
 
 
+def test_rows_that_the_database_does_not_delete_are_one_job_each(
+    server: FakeServer, path: Path, outbox: Outbox
+) -> None:
+    insert(path, "tube, body", ("mail", b"x"), ("mail", b"y"))
+    lines: list[tuple[str, dict[str, object]]] = []
+    with sqlite3.connect(path) as application:
+        application.execute(f"create trigger keep before delete on {NAME} begin select raise(abort, 'kept'); end")
+        for _ in range(2):
+            relay_of(server, outbox, lines).run()
+        application.execute("drop trigger keep")
+    relay_of(server, outbox).run()
+    application.close()
+    assert lines == [("the database refuses", {"error": "kept"})] * 2
+    assert (bodies(server), outbox.status().rows) == ([b"x", b"y"], 0)
+
+
 @pytest.mark.usefixtures("outbox")
 def test_view_that_nothing_can_be_deleted_from_is_refused(server: FakeServer, path: Path) -> None:
     with sqlite3.connect(path) as application:
