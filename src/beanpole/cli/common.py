@@ -14,7 +14,6 @@ standard output, all else to standard error. Nothing here imports rich before a 
 """
 
 import functools
-import json
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,7 +27,7 @@ import click.shell_completion
 from beanpole import limits
 from beanpole.cli.errors import Failure, exit_code_of, forget_output, sentence_of
 from beanpole.cli.quantities import notes_of
-from beanpole.cli.wrapping import SETTINGS, wrapped
+from beanpole.cli.wrapping import SETTINGS, json_text, wrapped
 from beanpole.client import Address, Backoff, Client
 from beanpole.errors import ArgumentError, BeanpoleError, ExitCode
 from beanpole.protocol import wire
@@ -213,7 +212,7 @@ class Output:
 
     def record(self, record: Mapping[str, object], text: str) -> None:
         """Write a result: the record as a line of JSON, or the text for people."""
-        self.line(json.dumps(record, ensure_ascii=False) if self.as_json else text)
+        self.line(json_text(record) if self.as_json else text)
 
     def table(self, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
         """Write rows, of which the columns are shown; with --json a line for each row, with all that is in it."""

@@ -1,6 +1,5 @@
 """How a verb ends that did not do what was asked: one line for people, or one object with --json, and an exit code."""
 
-import json
 import os
 import re
 import signal
@@ -11,7 +10,7 @@ from types import FrameType
 
 import click
 
-from beanpole.cli.wrapping import wrapped
+from beanpole.cli.wrapping import json_text, wrapped
 from beanpole.client import Client
 from beanpole.client.address import reason_of
 from beanpole.errors import (
@@ -123,7 +122,7 @@ def note(text: str) -> None:
     """Say something that is no result, on standard error; as JSON if the verb was called with --json."""
     context = click.get_current_context(silent=True)
     as_json = context is not None and context.params.get("as_json")
-    line = json.dumps({"note": text}, ensure_ascii=False) if as_json else wrapped(f"beanpole: {text}", sys.stderr)
+    line = json_text({"note": text}) if as_json else wrapped(f"beanpole: {text}", sys.stderr)
     click.echo(line, err=True)
 
 

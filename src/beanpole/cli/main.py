@@ -1,7 +1,6 @@
 """``beanpole``: the verbs. The file of a verb is imported when it is used, so that a server starts fast."""
 
 import importlib
-import json
 import keyword
 import sys
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import click
 
 import beanpole
-from beanpole.cli.wrapping import wrapped
+from beanpole.cli.wrapping import json_text, wrapped
 from beanpole.errors import ExitCode, StartError
 
 # The verbs by what they are about: the module of `beanpole.cli` that holds the click command of the same name, and what
@@ -201,7 +200,7 @@ def complain(error: click.ClickException, line: str, code: int, arguments: list[
     context: click.Context | None = getattr(error, "ctx", None)
     knows_json = context is not None and any(each.name == "as_json" for each in context.command.params)
     if knows_json and "--json" in (sys.argv[1:] if arguments is None else arguments):
-        line = json.dumps({"error": error.format_message(), "exit_code": code}, ensure_ascii=False)
+        line = json_text({"error": error.format_message(), "exit_code": code})
     else:
         line = wrapped(line, sys.stderr)
     click.echo(line, err=True)

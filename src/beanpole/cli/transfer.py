@@ -25,6 +25,7 @@ from beanpole.cli.list import listed, place_of
 from beanpole.cli.options import scan_options
 from beanpole.cli.quantities import ZONE, zone_of_machine
 from beanpole.cli.tube_verbs import Progress, enter, report_reserved
+from beanpole.cli.wrapping import json_text
 from beanpole.client import Client, JobInfo
 from beanpole.client import limits as client_limits
 from beanpole.client.extensions import RESTING, STATES, meta_bytes
@@ -156,9 +157,7 @@ def line_of(job: JobInfo) -> bytes:
     delay = int(job.left or 0) if job.state == "delayed" else 0
     record = {"id": job.id, "tube": job.tube, "state": job.state, "pri": job.pri, "ttr": job.ttr, "delay": delay}
     more = {name: value for name in SAID if (value := getattr(job, name)) is not None}
-    text = json.dumps(record | more | body_fields(job.body), ensure_ascii=False)
-    # A byte of a key that is no UTF-8 becomes \udcff, as JSON writes it.
-    return text.encode(errors="backslashreplace") + b"\n"
+    return json_text(record | more | body_fields(job.body)).encode() + b"\n"
 
 
 def report_exported(tube: str, count: int) -> None:

@@ -1,4 +1,4 @@
-"""Sentences on a terminal, which would else be cut in the middle of words, and how wide help may be."""
+"""What a terminal shows: sentences, which would else be cut in the middle of words, how wide help may be, and JSON."""
 
 import os
 import sys
@@ -29,3 +29,13 @@ def wrapped(text: str, file: IO[str] | None = None) -> str:
             line, width, subsequent_indent=inner, break_long_words=False, break_on_hyphens=False
         ) or [line]
     return "\n".join(lines)
+
+
+def json_text(value: object) -> str:
+    """Return a value as a line of JSON; what a terminal would obey, or what is no text, is escaped."""
+    import json
+
+    text = json.dumps(value, ensure_ascii=False)
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)

@@ -2,6 +2,7 @@
 
 import fcntl
 import io
+import json
 import os
 import pty
 import struct
@@ -12,7 +13,7 @@ from typing import TextIO
 
 import pytest
 
-from beanpole.cli.wrapping import wrapped
+from beanpole.cli.wrapping import json_text, wrapped
 
 TEXT = "the first line is long enough to be wrapped somewhere\n    evidence: one of the lines that stand further in"
 
@@ -51,3 +52,11 @@ def test_words_stay_whole() -> None:
 
 def test_a_file_gets_lines_as_they_are() -> None:
     assert wrapped(TEXT * 10, io.StringIO()) == TEXT * 10
+
+
+@pytest.mark.parametrize("said", ["\x9b31m", "\u202etxt.exe", "\x1b[1m", "\udcff", "\x7f"])
+def test_json_has_nothing_that_a_terminal_obeys(said: str) -> None:
+    text = json_text({"grün": said})
+    assert text.isprintable()
+    assert text.startswith('{"grün": "\\u')
+    assert json.loads(text) == {"grün": said}
