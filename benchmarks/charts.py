@@ -60,13 +60,13 @@ WHAT = {
     "durable-lone-put-apart": "the same, server and client on a core each, µs",
     "durable-replay-1m": "start with a log of a million jobs of 100 bytes, ms",
     "durable-disk": "put and delete of jobs of 100 bytes: bytes written a command",
-    "floor-1x1": "1 connection, one command at a time",
-    "floor-50x1": "50 connections",
-    "floor-50x16": "50 connections, 16 in flight",
-    "floor-50x100": "50 connections, 100 in flight",
-    "floor-lone-put": "a lone put, synced",
-    "floor-lone-put-idle": "the same beside an idle connection",
-    "floor-durable-50x16": "50 connections, 16 in flight, synced",
+    "floor-1x1": "1 × 1",
+    "floor-50x1": "50 × 1",
+    "floor-50x16": "50 × 16",
+    "floor-50x100": "50 × 100",
+    "floor-lone-put": "lone put, synced",
+    "floor-lone-put-idle": "beside one idle",
+    "floor-durable-50x16": "50 × 16, synced",
 }
 """What the rows of the tables say: what was done, then the figure with its unit."""
 
@@ -222,25 +222,23 @@ def table(run: Result) -> str:
     return "\n".join([head, f"|---|{'--:|' * (len(lines[0]) - 1)}", *rows])
 
 
-FLOOR_HEAD = ["What", "Server", "CPU, µs", "beside C", "commands/s", "p50, µs", "p99", "p99.9", "longest"]
+FLOOR_HEAD = ["What", "CPU, µs", "beside C", "p50, µs", "p99", "p99.9", "max"]
 
 
 def floor_table(run: Result) -> str:
-    """Return the table of servers beside the floor, with every percentile: lines of a row stand below each other."""
+    """Return the table of servers beside the floor, with every percentile: a head and a line for each, row by row."""
     names = {"floor": "C", "theirs": "beanstalkd", "against": run["machine"].get("against"), "ours": "Beanpole"}
-    lines = [FLOOR_HEAD, ["---", "---", *["--:"] * 7]]
+    nothing = [""] * (len(FLOOR_HEAD) - 1)
+    lines = [FLOOR_HEAD, ["---", *["--:"] * len(nothing)]]
     for key, row in rows_of(run).items():
-        figures, what = row["figures"], WHAT[key]
+        figures = row["figures"]
+        lines.append([f"**{WHAT[key]}**", *nothing])
         if (sync_us := figures["floor"]["sync_us"]) is not None:
-            lines.append([what, "`fdatasync` alone", *[""] * 3, number(sync_us), *[""] * 3])
-            what = ""
+            lines.append(["`fdatasync` alone", "", "", number(sync_us), "", "", ""])
         for who in (each for each in names if each in figures):
-            cpu_us, rate, *late = (
-                figures[who][each] for each in ("cpu_us", "rate", "p50_us", "p99_us", "p999_us", "max_us")
-            )
+            cpu_us, *late = (figures[who][each] for each in ("cpu_us", "p50_us", "p99_us", "p999_us", "max_us"))
             beside = "" if who == "floor" else times(ratio(cpu_us, figures["floor"]["cpu_us"]))
-            lines.append([what, names[who], number(cpu_us), beside, number(rate), *map(number, late)])
-            what = ""
+            lines.append([names[who], number(cpu_us), beside, *map(number, late)])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
