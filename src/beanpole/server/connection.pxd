@@ -16,6 +16,7 @@ cdef class Transport:
     cpdef int wake(self, int64_t now_ns, Connection connection) except -1
     cdef Py_ssize_t send(self, const char *data, Py_ssize_t size) except? -1
     cpdef Py_ssize_t send_bytes(self, bytes data) except? -1
+    cpdef bint linger(self, Connection connection) except -1
     cpdef int close(self) except -1
 
 @cython.final

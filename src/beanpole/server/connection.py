@@ -58,6 +58,10 @@ class Transport:
         """Return who is at the other end, for people; empty: nobody knows."""
         return ""
 
+    def linger(self, connection):
+        """Let the end of a worker's connection wait for the ends of its others; False: there is nothing to wait for."""
+        return False
+
     def close(self):
         """Close: the session has ended, and all of its output that could be sent is sent."""
         return 0

@@ -38,6 +38,7 @@ RECEIVE_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_
 RECEIVE_BYTES_FIRST = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_FIRST)
 INPUT_BYTE_COST_NS = cython.declare(int64_t, limits.INPUT_BYTE_COST_NS)
 HEAP_BLOCK_BYTES_MAX = cython.declare(cython.int, limits.HEAP_BLOCK_BYTES_MAX)
+LINGER_S = cython.declare(cython.double, limits.LINGER_S)
 HEAP_BYTES_KEPT = cython.declare(cython.int, limits.HEAP_BYTES_KEPT)
 assert limits.EVENTS_PER_TURN <= 512, "poll() has memory for 512 events"
 CLIENT_EVENTS = cython.declare(cython.uint, posix.EPOLLIN | posix.EPOLLPRI | posix.EPOLLRDHUP | posix.EPOLLET)
@@ -121,6 +122,11 @@ class Socket(Transport):
             return "console"
         address = peer_text(self.fd)
         return f"a client of the node at {address}" if self.passed_on else address
+
+    def linger(self, connection):
+        """Close the connection a moment later."""
+        self.epoll.loop.call_later(LINGER_S, self.epoll.release, connection)
+        return True
 
     def close(self):
         """Close the socket."""

@@ -12,6 +12,7 @@ BACKLOG = 1024  # connections that the kernel queues before we accept them; clie
 ACCEPT_RETRY_NS = 1_000_000_000  # how long accepting pauses without a free descriptor, unless a connection closes
 ACCEPT_REPORT_NS = 60_000_000_000  # how long a log line about that keeps others like it away: clients must not flood it
 OUTPUT_BYTES_PAUSE = 1_048_576  # unsent bytes at which a connection's commands stop: they can't fill our memory
+LINGER_S = 0.05  # a process that was killed has closed all its sockets by then, also where others want the processor
 CLUSTER_WAIT_S = 10  # seconds that a node keeps clients which it can't serve: then they may find a better one
 
 # Memory is taken from the heap in blocks of up to so many bytes; a larger one is mapped, and faults in page by page.

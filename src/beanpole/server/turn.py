@@ -181,6 +181,13 @@ class Turn:
             self.heaviest_cost_ns = cost_ns
             self.heaviest = connection
         if transport.gone or (connection.finished and connection.session.out.buffer.size == 0):
+            # Other connections of a worker that is killed wait for jobs until their ends arrive, too: each would be
+            # given the jobs of this one, and lose them.
+            session = connection.session
+            lingers: cython.bint = session.keep is not None and session.reserved.count > 0
+            if lingers and not session.quitting and not transport.cut and transport.linger(connection):
+                connection.finished = True
+                return 0
             # At once: whoever is served behind it in this turn sees that its jobs are ready.
             return self.drop(now_ns, connection)
         if connection.stalled:

@@ -33,9 +33,13 @@ class Loop:
 
     def __init__(self) -> None:
         self.due: list[Callable[[], None]] = []
+        self.later: list[Callable[[], None]] = []
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         self.due.append(callback)
+
+    def call_later(self, _delay_s: float, callback: Callable[[Connection], None], connection: Connection) -> None:
+        self.later.append(lambda: callback(connection))
 
 
 class Observer:
@@ -425,6 +429,21 @@ def test_who_is_served_behind_an_end_sees_it(house: House, end: bytes) -> None:
         worker.sendall(end)
         worker.shutdown(socket.SHUT_WR)
         house.ask(other, b"peek-ready\r\n", b"FOUND 1 2\r\nhi\r\n")
+
+
+def test_job_of_a_worker_that_is_killed_is_given_to_none_of_its_connections_that_wait(house: House) -> None:
+    with house.connect() as holds, house.connect() as waits, house.connect() as other:
+        house.ask(holds, b"keep-session 10 %032x\r\n" % 1, b"KEPT 0\r\n")
+        house.ask(holds, b"put 0 0 60 2\r\nhi\r\nreserve\r\n", b"INSERTED 1\r\nRESERVED 1 2\r\nhi\r\n")
+        house.ask(waits, b"watch default\r\nreserve\r\n", b"WATCHING 1\r\n")
+        house.ask(other, b"watch default\r\nreserve\r\n", b"WATCHING 1\r\n")
+        holds.close()
+        house.run()
+        assert not select.select([waits], [], [], 0)[0]
+        waits.close()
+        house.run()
+        house.loop.due = house.loop.later
+        house.ask(other, b"", b"RESERVED 1 2\r\nhi\r\n")
 
 
 def test_connection_of_the_server_s_own_has_a_place_and_is_not_counted(house: House) -> None:
