@@ -236,10 +236,12 @@ def test_what_is_missing_is_one_sentence(database: Database, tmp_path: Path) -> 
         ("mariadb://127.0.0.1:1/x?none=1", (), 5, "the driver does not take this URL"),
         ("postgresql://127.0.0.1:1/x", (), 4, "the database can't be reached"),
         ("mariadb://127.0.0.1:1/x", (), 4, "the database can't be reached"),
-        ("oracle://shop/x", (), 5, "a database is postgresql, mariadb, mysql or sqlite"),
-        ("shop", (), 5, "URL"),
+        ("oracle://shop/x", (), 5, "the URL of a database is postgresql://USER@HOST/DATABASE, mariadb"),
+        ("shop", (), 5, "the URL of a database is postgresql://USER@HOST/DATABASE, mariadb"),
     ):
         done = run("relay", "status", url, *more)
         assert (done.code, done.out) == (code, b""), (url, done.err)
         assert said in done.err
         assert done.err.count("\n") == 1
+    done = run("relay", "init", f"sqlite:///{tmp_path}/none/shop.db")
+    assert (done.code, done.err) == (2, f"beanpole: there is no folder {tmp_path}/none\n")

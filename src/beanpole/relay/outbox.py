@@ -61,12 +61,12 @@ def parsed_url(url: str) -> sa.URL:
     """Return the URL of a database. Raises StartError: it is none that can have an outbox."""
     try:
         parsed = sa.make_url(url)
-    except (sa.exc.ArgumentError, ValueError) as error:
-        raise StartError(
-            f"the URL is none: it is as in postgresql://USER@HOST/DATABASE ({error})", ExitCode.USAGE
-        ) from error
-    if parsed.get_backend_name() not in DRIVERS:
-        raise StartError("a database is postgresql, mariadb, mysql or sqlite", ExitCode.USAGE)
+        known = parsed.get_backend_name() in DRIVERS
+    except (sa.exc.ArgumentError, ValueError):
+        known = False
+    if not known:
+        form = "postgresql://USER@HOST/DATABASE, mariadb://…, mysql://… or sqlite:///PATH"
+        raise StartError(f"the URL of a database is {form}", ExitCode.USAGE)
     if parsed.get_backend_name() == "sqlite" and parsed.database in {None, "", ":memory:"}:
         raise StartError("an outbox in SQLite is in a file: sqlite:///PATH", ExitCode.USAGE)
     return parsed
@@ -127,6 +127,8 @@ class Outbox:
         self._path = Path(parsed.database or "") if family == "sqlite" else None
         if self._path is not None and not is_new and not self._path.is_file():
             raise StartError(f"there is no file {self._path}", ExitCode.NOT_FOUND)
+        if self._path is not None and not self._path.parent.is_dir():
+            raise StartError(f"there is no folder {self._path.parent}", ExitCode.NOT_FOUND)
         self._lock: IO[bytes] | None = None
         self._connection: sa.Connection | None = None
 
