@@ -58,7 +58,7 @@ def test_init_does_not_change_a_cluster_silently(cluster: Cluster) -> None:
 def test_init_says_what_quorum_needs(cluster: Cluster) -> None:
     done = cluster("init", code=1)
     assert "synchronous_standby_names" in done.err
-    assert "type: beanpole cluster init URL --cluster-durability local." in done.err
+    assert "give init --cluster-durability local, too." in done.err
     assert len(done.err.splitlines()) == 1
 
 

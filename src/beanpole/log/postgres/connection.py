@@ -198,7 +198,7 @@ async def check_durability(connection: psycopg.AsyncConnection, durability: str)
     if not names.strip() or "*" in names:
         raise BusyError(
             f"synchronous_standby_names is {names!r}, which names no standby for which a commit waits. For a try on "
-            "one machine type: beanpole cluster init URL --cluster-durability local. Where no machine may take jobs "
+            "one machine give init --cluster-durability local, too. Where no machine may take jobs "
             "with it, set it (Patroni: synchronous_mode: on, synchronous_mode_strict: on), or choose "
             "--cluster-durability storage if the disk below PostgreSQL is replicated"
         )
