@@ -26,5 +26,7 @@ class Command(BaseCommand):  # type: ignore[misc] # Django has no types
             made = worker(backend, queue, concurrency)
             made.log_done = options["verbosity"] > 1
             made.run()
-        except (BeanpoleError, tasks.task_backends.exception_class) as error:
+        except BeanpoleError as error:
             raise CommandError(str(error)) from error
+        except tasks.task_backends.exception_class as error:  # which speaks of connections
+            raise CommandError(f"TASKS has no {backend}; it has {', '.join(tasks.task_backends)}") from error
