@@ -192,8 +192,8 @@ PUT = (
     Option(
         "once_for",
         "ttr",
-        "For how long --once counts.  [default: 5m] (*)",
-        about="For how many seconds `once` counts; if it is not given, 300.",
+        "For how long --once counts, at most 1d.  [default: 5m] (*)",
+        about="For how many seconds `once` counts, at most 86400; if it is not given, 300.",
         flag="--for",
         need="put-job.for",
     ),
