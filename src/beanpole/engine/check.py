@@ -7,7 +7,7 @@ from cython.cimports.beanpole.engine.policies.uniqueness import rival
 from cython.cimports.beanpole.engine.state.failures import Failures
 from cython.cimports.beanpole.engine.state.groupjobs import group_name, ready_count
 from cython.cimports.beanpole.engine.state.groups import has_group_rules
-from cython.cimports.beanpole.engine.state.heap import Heap, Item
+from cython.cimports.beanpole.engine.state.heap import Heap, Item, entry_of
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of
 from cython.cimports.beanpole.engine.state.once import OnceTable
 from cython.cimports.beanpole.engine.state.schedule import Schedule, ScheduleTable
@@ -70,9 +70,8 @@ def check_counts(engine: Engine) -> None:
         heap: Heap = engine.heap_of(job)
         counts[job.state] += 1
         urgent += job.state == State.READY and job.pri < limits.URGENT_PRI_BELOW
-        at = job.heap_index
-        assert 0 <= at < heap.count, f"job {job.id} stands in no heap"
-        assert heap.entries[at].item == cython.cast(cython.p_void, job), f"job {job.id} stands in another heap"
+        assert 0 <= job.heap_index - heap.gone < heap.count, f"job {job.id} stands in no heap"
+        assert entry_of(heap, job).item == cython.cast(cython.p_void, job), f"job {job.id} stands in another heap"
         assert engine.tubes.get(job.tube.name) is job.tube, f"job {job.id} is in a tube that is gone"
         assert (job.holder is not None) == (job.state == State.RESERVED), f"job {job.id} has a wrong holder"
     for state in range(4):
@@ -366,7 +365,7 @@ def check_heads(session: Session) -> None:
         name = watch.tube.name
         if can_serve(watch.tube):
             assert watch.heap_index >= 0, f"session {session.number} was not told of the jobs of tube {name}"
-            known, best = session.heads.entries[watch.heap_index], watch.tube.ready.entries[0]
+            known, best = entry_of(session.heads, watch)[0], watch.tube.ready.entries[0]
             is_before = (known.key, known.tie) <= (best.key, best.tie)
             assert is_before, f"session {session.number} was not told of a better job of tube {name}"
 
@@ -374,4 +373,4 @@ def check_heads(session: Session) -> None:
 def check_timer(engine: Engine, item: Item, due_ns: cython.longlong) -> None:
     """Assert that a tube or session is looked at in time."""
     assert item.heap_index >= 0, "something is due, but its timer is not armed"
-    assert engine.timers.entries[item.heap_index].key <= due_ns, "a timer is armed too late"
+    assert entry_of(engine.timers, item).key <= due_ns, "a timer is armed too late"

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import cython
+from cython.cimports.beanpole.engine.state.heap import entry_of
 from cython.cimports.beanpole.engine.state.job import State, deadline_of
 from cython.cimports.beanpole.engine.state.records import Records, Room
 from cython.cimports.beanpole.engine.state.schedule import ScheduleState
@@ -406,7 +407,7 @@ class Encoder(Records):
         at = put_u64(at, job.id)
         at = put_u64(at, job.created_at_ns)
         at = put_u64(at, deadline_ns)
-        at = put_u64(at, job.tube.buried.entries[job.heap_index].key if job.state == State.BURIED else 0)
+        at = put_u64(at, entry_of(job.tube.buried, job).key if job.state == State.BURIED else 0)
         at = put_u32(at, job.pri)
         at = put_u32(at, job.delay_s)
         at = put_u32(at, job.ttr_s)

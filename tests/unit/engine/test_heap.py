@@ -41,3 +41,20 @@ def test_jobs_leave_by_priority_and_id(steps: list[tuple[str, int]]) -> None:
         check(engine)
     for _, job_id in there:
         assert ask(connection, b"reserve\r\n") == b"RESERVED %d 0\r\n\r\n" % job_id
+
+
+@given(st.integers(1, 300), st.integers(0, 300))
+def test_first_in_first_out(held: int, out_of_turn: int) -> None:
+    """Room that the first ones leave is used again, also when one goes out of turn."""
+    connection = Connection(engine := Engine(), 1)
+    ids = list(range(1, held + 1))
+    connection.receive(1, b"put 0 0 60 0\r\n\r\n" * held + b"reserve\r\n" * held)
+    for step in range(3 * held):
+        gone = ids.pop(out_of_turn % held if step == out_of_turn else 0)
+        connection.receive(1, b"delete %d\r\nput 0 0 60 0\r\n\r\nreserve\r\n" % gone)
+        ids.append(held + step + 1)
+        if step % 100 == 0:
+            check(engine)
+    check(engine)
+    connection.take_output()
+    assert ask(connection, b"".join(b"delete %d\r\n" % id for id in ids)) == b"DELETED\r\n" * held

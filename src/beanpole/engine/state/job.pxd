@@ -2,7 +2,7 @@
 cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-from beanpole.engine.state.heap cimport Item
+from beanpole.engine.state.heap cimport Item, entry_of
 from beanpole.engine.state.session cimport Session
 from beanpole.engine.state.tube cimport Tube
 
@@ -72,9 +72,9 @@ cdef inline int64_t deadline_of(Job job) noexcept:
     if job.heap_index < 0:
         return 0
     if job.state == State.DELAYED:
-        return job.tube.delayed.entries[job.heap_index].key
+        return entry_of(job.tube.delayed, job).key
     if job.state == State.RESERVED:
-        return job.holder.reserved.entries[job.heap_index].key
+        return entry_of(job.holder.reserved, job).key
     return 0
 
 cdef int set_tags(Job job, const char *tags, Py_ssize_t tag_bytes) except -1

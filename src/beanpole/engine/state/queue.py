@@ -22,7 +22,7 @@ from cython.cimports.beanpole.engine.state.groups import (
     open_groups,
     recall,
 )
-from cython.cimports.beanpole.engine.state.heap import Heap
+from cython.cimports.beanpole.engine.state.heap import Heap, entry_of
 from cython.cimports.beanpole.engine.state.job import Flag, State
 from cython.cimports.beanpole.engine.state.jobtable import JobTable
 from cython.cimports.beanpole.engine.state.records import Records, Room
@@ -412,7 +412,7 @@ class Queue:
         """Let the timer of a tube or a session fire at `due_ns`, or before."""
         if timed.heap_index < 0:
             self.timers.push(timed, due_ns, timed.number)
-        elif self.timers.entries[timed.heap_index].key > due_ns:
+        elif entry_of(self.timers, timed).key > due_ns:
             self.timers.move(timed, due_ns)
         return 0
 

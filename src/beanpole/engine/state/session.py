@@ -9,7 +9,7 @@ page of list-sessions finds where it begins by halving.
 """
 
 import cython
-from cython.cimports.beanpole.engine.state.heap import Heap, Item, Timed, sooner
+from cython.cimports.beanpole.engine.state.heap import Heap, Item, Timed, entry_of, sooner
 from cython.cimports.beanpole.engine.state.tube import Tube, Watch, can_serve
 from cython.cimports.beanpole.protocol.replies import ReplyBuffer
 from cython.cimports.libc.stdint import int64_t, uint64_t
@@ -126,7 +126,7 @@ def note_in(heads: Heap, watch: Watch) -> cython.int:
     """Let a watch of a tube that has jobs stand where the best of them says."""
     best = watch.tube.ready.entries
     if watch.heap_index >= 0:
-        known = cython.address(heads.entries[watch.heap_index])
+        known = entry_of(heads, watch)
         if known.key == best.key and known.tie == best.tie:
             return 0
         heads.remove(watch)
