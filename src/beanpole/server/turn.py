@@ -184,7 +184,7 @@ class Turn:
             # Other connections of a worker that is killed wait for jobs until their ends arrive, too: each would be
             # given the jobs of this one, and lose them.
             session = connection.session
-            lingers: cython.bint = session.keep is not None and session.reserved.count > 0
+            lingers: cython.bint = session.keep is not None and not session.keep.always and session.reserved.count > 0
             if lingers and not session.quitting and not transport.cut and transport.linger(connection):
                 connection.finished = True
                 return 0
