@@ -26,24 +26,26 @@ class DiskFile:
         with cython.nogil:
             failure = write_at(self.fd, cython.cast(cython.p_char, view.buf), view.len, offset)
         PyBuffer_Release(cython.address(view))
-        if failure:
-            raise OSError(failure, os.strerror(failure))
+        check(failure)
 
     def zero(self, start: int64_t, end: int64_t) -> None:
         failure: cython.int
         with cython.nogil:
             failure = fill(self.fd, start, end)
-            if not failure:
-                failure = sync_fd(self.fd, False)
-        if failure:
-            raise OSError(failure, os.strerror(failure))
+        check(failure)
 
     def sync(self) -> None:
         failure: cython.int
         with cython.nogil:
             failure = sync_fd(self.fd, False)
-        if failure:
-            raise OSError(failure, os.strerror(failure))
+        check(failure)
 
     def close(self) -> None:
         os.close(self.fd)
+
+
+def check(failure):
+    """Raise OSError for an errno that is not 0."""
+    if failure:
+        raise OSError(failure, os.strerror(failure))
+    return 0

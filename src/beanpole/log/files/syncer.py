@@ -93,7 +93,7 @@ class Syncer:
 
 
 def fill(fd, start, end):
-    """Write zeros to a file from `start` to `end`, and sync them; return the errno, or 0.
+    """Write zeros to a file from `start` to `end`, and sync all of it; return the errno, or 0.
 
     They are synced in pieces, so that a sync of another file waits for one of them at most. They are written in pieces
     of 16 KiB: Linux keeps what is written at once as one folio, counts all of it as written when a byte of it is, and
@@ -111,12 +111,12 @@ def fill(fd, start, end):
         if failure:
             return failure
         at += size
-        if at - synced >= ZEROS_PER_SYNC or at == end:
+        if at - synced >= ZEROS_PER_SYNC:
             synced = at
             failure = sync_fd(fd, False)
             if failure:
                 return failure
-    return 0
+    return sync_fd(fd, False)
 
 
 def write_at(fd, data, size, at):
