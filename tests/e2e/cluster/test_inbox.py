@@ -147,9 +147,8 @@ def test_inbox_that_nobody_empties_takes_only_so_much(inbox: Cluster) -> None:
 
 def test_inbox_is_made_again_beside_a_put_that_is_not_committed(inbox: Cluster) -> None:
     with connect(inbox) as application:
-        application.execute(
-            "set idle_in_transaction_session_timeout = '10s'"
-        )  # so that init fails here, and does not hang
+        # If init waited for this transaction, the test would fail, and not hang.
+        application.execute("set idle_in_transaction_session_timeout = '10s'")
         application.execute("select beanpole.put('mail', 'x')")
         inbox("init", "--inbox")
     assert inbox.count("inbox", "true") == 1
