@@ -71,7 +71,7 @@ async def follow(url: str, noted: list[tuple[int, int]]) -> None:
         note={"node": "looker", "address": "127.0.0.1:1"},
         clock=MachineClock(),
         observer=nobody,  # type: ignore[arg-type]
-        service=nobody,  # type: ignore[arg-type]
+        roles=nobody,
         make_engine=make_engine,
     )
     node.noted = noted

@@ -92,12 +92,14 @@ def test_small_rows_are_read_many_at_a_time_and_large_ones_few(cluster: Cluster)
 
     async def read_all() -> list[int]:
         store: PostgresStore = await opener(cluster.url, "a")()
-        tip, counts = await store.first(1), []
+        tip, counts, is_all = await store.first(1), list[int](), False
         while tip is not None:
-            _, rows = await store.read(tip, 1_000_000)
+            _, rows, is_all = await store.read(tip, 1_000_000)
             counts.append(len(rows))
+            assert not is_all or sum(counts) == SMALL + LARGE
             tip = rows[-1] if rows else None
         await store.close()
+        assert is_all
         return counts
 
     counts = asyncio.run(read_all())

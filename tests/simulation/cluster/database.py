@@ -15,6 +15,7 @@ from typing import Any
 from beanpole.log.limits import CLUSTER_FORMAT
 from beanpole.log.postgres.rows import Place, Row, first_row
 from beanpole.log.postgres.store import (
+    Answer,
     BusyError,
     ChangedError,
     Complaint,
@@ -361,20 +362,20 @@ class FakeStore:
         await self.trip()
         return [self.seen(place) for place in places]
 
-    async def read(self, tip: Row, bytes_max: int) -> tuple[bool, list[Row]]:
+    async def read(self, tip: Row, bytes_max: int) -> Answer:
         await self.trip()
         if tip.place.segment not in self.database.tables:
             raise GoneError(f"segment {tip.place.segment}")
         before = self.database.find(tip.place)  # the server compares the hashes
         if before is None or not before.visible or before.row.hash != tip.hash:
-            return False, []
+            return Answer(has_tip=False, rows=[], is_all=False)
         rows: list[Row] = []
         at = tip
         while (row := self.seen(at.next_place)) is not None and bytes_max > 0 and len(rows) < ROWS_AT_ONCE:
             rows.append(row)
             bytes_max -= len(row.data)
             at = row
-        return True, rows
+        return Answer(has_tip=True, rows=rows, is_all=row is None)
 
     async def segments(self) -> list[int]:
         await self.trip()

@@ -3,7 +3,7 @@
 from beanpole.log import limits
 from beanpole.log.format import VERSION
 from beanpole.log.postgres.rows import Place, Row, RowKind
-from beanpole.log.postgres.store import DamagedError, GoneError, RefusedError, Store, UnreadableError
+from beanpole.log.postgres.store import Answer, DamagedError, GoneError, RefusedError, Store, UnreadableError
 from beanpole.log.replay import Replay
 
 
@@ -50,7 +50,7 @@ async def gone_from(store: Store, place: Place) -> UnreadableError | GoneError:
     return GoneError(f"segment {place.segment} was dropped")
 
 
-async def read_behind(store: Store, tip: Row, bytes_max: int) -> tuple[bool, list[Row]]:
+async def read_behind(store: Store, tip: Row, bytes_max: int) -> Answer:
     """Do what ``Store.read`` does; if the server can't read all of these rows, return the next one.
 
     Raises:
@@ -93,7 +93,7 @@ class Checker:
     async def read(self) -> list[Row]:
         """Return the rows behind the last one that was checked."""
         if self.tip is not None:
-            _, rows = await read_behind(self.store, self.tip, limits.ROW_BYTES)  # little, as a leader does this
+            rows = (await read_behind(self.store, self.tip, limits.ROW_BYTES)).rows  # little, as a leader does this
         else:
             first = await self.store.first(self.at.segment)
             rows = [] if first is None else [first]

@@ -17,6 +17,7 @@ from beanpole.log.postgres.observer import Observer
 from beanpole.log.postgres.replica import Replica
 from beanpole.log.postgres.rows import NOWHERE, Place, Row, RowKind
 from beanpole.log.postgres.store import (
+    Answer,
     BusyError,
     ChangedError,
     Complaint,
@@ -66,7 +67,7 @@ class Following:
     """When the last row came, or when the silence began to count."""
 
     is_caught_up: bool = False
-    """Whether the last poll found nothing new, so that what comes next comes as it is written."""
+    """Whether the last poll found all that there was, so that what comes next comes as it is written."""
 
     newest: Place | None = None
     """Where the log ended when this node began to read: who led before that may have been deposed long ago."""
@@ -131,7 +132,7 @@ class Following:
         store = self.store = self.store or await self.connect()
         try:
             replica = self.replica = self.replica or await self.begin(store)
-            is_behind = await self.poll(store, replica)
+            answer = await self.poll(store, replica)
         except (ChangedError, GoneError):
             if await self.is_current(store):
                 raise
@@ -139,12 +140,15 @@ class Following:
         if self.is_unreachable:
             self.is_unreachable = False
             self.observer.reachable()
-        if is_behind:
+        if not answer.is_all or (answer.rows and self.is_named(replica.tip)):
             return None
-        left_s = self.silence_left_s(replica, store)
-        if left_s <= 0:
-            return await self.stand(replica, store)
-        await asyncio.sleep(min(left_s, limits.POLL_S))
+        pause_s = limits.POLL_S
+        if not answer.rows:
+            left_s = self.silence_left_s(replica, store)
+            if left_s <= 0:
+                return await self.stand(replica, store)
+            pause_s = min(left_s, pause_s)
+        await asyncio.sleep(pause_s)  # also after rows: a poll costs both sides more than a row does
         return None
 
     def forget(self) -> None:
@@ -284,36 +288,38 @@ class Following:
         self.find_known(first)
         return replica
 
-    async def poll(self, store: Store, replica: Replica) -> bool:
-        """Take the rows behind the tip; whether there were any."""
+    async def poll(self, store: Store, replica: Replica) -> Answer:
+        """Take the rows behind the tip; return what was found."""
         tip, self.at = replica.tip, replica.tip.next_place
         if self.newest is None:
             self.newest = await watched(store.newest(), store, self.open_store)
         try:
-            is_there, rows = await watched(read_behind(store, tip, limits.ROWS_BYTES), store, self.open_store)
+            answer = await watched(read_behind(store, tip, limits.ROWS_BYTES), store, self.open_store)
         except GoneError:
             segments = await watched(store.segments(), store, self.open_store)
             if tip.place.segment in segments:
                 raise UnreadableError(tip.place, "is missing: the table of its segment is gone") from None
             if max(segments, default=0) > tip.place.segment:
                 raise
-            is_there, rows = False, []  # not dropped: not even made, on a server that was promoted
+            answer = Answer(
+                has_tip=False, rows=[], is_all=True
+            )  # not dropped: not even made, on a server that was promoted
         now_ns = self.clock.now_ns()
-        if not is_there:
+        if not answer.has_tip:
             raise await watched(self.judge_tip(store, replica), store, self.open_store)
-        for row in rows:
+        for row in answer.rows:
             replica.take(row, now_ns, is_live=self.is_caught_up)
             self.find_known(row)
-        if rows:
+        if answer.rows:
             self.heard_ns = now_ns
         else:
             await watched(self.check_end(store, tip, self.newest), store, self.open_store)
         if self.doubt_count and self.is_warm:
             await watched(store.withdraw([self.name]), store, self.open_store)
             self.end_doubt()
-        self.is_caught_up = not rows
+        self.is_caught_up = answer.is_all
         self.look_for_leader(replica, self.newest)
-        return bool(rows)
+        return answer
 
     async def judge_tip(self, store: Store, replica: Replica) -> LossError | UnreadableError | RewoundError:
         """Return what it means that the tip is not there any more, or has another hash."""

@@ -233,7 +233,7 @@ class Node:
         store = leading.store
         with contextlib.suppress(LostError, GoneError, BusyError):
             while self.clock.now_ns() < until_ns:
-                _, rows = await watched(store.read(leading.tip, 1), store, self.open)
+                rows = (await watched(store.read(leading.tip, 1), store, self.open)).rows
                 if rows:
                     return rows[0]
                 await asyncio.sleep(POLL_NAMED_S)

@@ -31,6 +31,7 @@ from beanpole.log.postgres.connection import (
 )
 from beanpole.log.postgres.rows import Place, Row, RowKind
 from beanpole.log.postgres.store import (
+    Answer,
     ChangedError,
     Complaint,
     GoneError,
@@ -191,18 +192,19 @@ class PostgresStore:
             found.append(rows[0] if rows else None)
         return found
 
-    async def read(self, tip: Row, bytes_max: int) -> tuple[bool, list[Row]]:
+    async def read(self, tip: Row, bytes_max: int) -> Answer:
         limit = min(ROWS_AT_ONCE, max(1, bytes_max))
         place = tip.place
         rows = await self.rows_from(place.segment, place.row, limit + 1, bytes_max, place.row)
         if not rows or rows[0].place != place or rows[0].hash != tip.hash:
-            return False, []
+            return Answer(has_tip=False, rows=[], is_all=False)
         del rows[0]
         last = rows[-1] if rows else tip
         if last.kind == RowKind.END and len(rows) < limit:
             with contextlib.suppress(GoneError):  # a segment is made before its first row is appended
                 rows += await self.rows_from(place.segment + 1, 0, limit - len(rows), bytes_max)
-        return True, rows
+        is_all = len(rows) < limit and sum(len(row.data) for row in rows) < bytes_max
+        return Answer(has_tip=True, rows=rows, is_all=is_all)
 
     async def rows_from(self, segment: int, row: int, limit: int, bytes_max: int, without: int = -1) -> list[Row]:
         """Return rows from one on, each behind less than so many bytes."""

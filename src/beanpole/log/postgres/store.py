@@ -6,7 +6,7 @@ opened. Whoever opens it has been told that the server is the one that it may wo
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from beanpole.errors import BeanpoleError
 from beanpole.log import limits
@@ -227,6 +227,17 @@ class InboxRow:
     """Seconds since it was put."""
 
 
+class Answer(NamedTuple):
+    """What a look behind the tip has found."""
+
+    has_tip: bool
+    """Whether the tip is still there."""
+
+    rows: list[Row]
+    is_all: bool
+    """Whether there was nothing behind these rows when they were read."""
+
+
 class Store(Protocol):
     """One connection to the log's rows."""
 
@@ -248,7 +259,7 @@ class Store(Protocol):
     async def rows_at(self, places: list[Place]) -> list[Row | None]:
         """Return the rows at some places; None: there is none, or its segment is gone."""
 
-    async def read(self, tip: Row, bytes_max: int) -> tuple[bool, list[Row]]:
+    async def read(self, tip: Row, bytes_max: int) -> Answer:
         """Return whether the tip is still there, and rows behind it, about `bytes_max` bytes of them.
 
         Raises:

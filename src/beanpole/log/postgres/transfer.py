@@ -245,8 +245,8 @@ async def read_log(
     replica = Replica(store.settings, first, make_engine, 0, as_one_segment=True, on_applied=look)
     idle_s = 0.0
     while True:
-        is_there, rows = await store.read(replica.tip, limits.ROWS_BYTES)
-        if not is_there:
+        has_tip, rows, _ = await store.read(replica.tip, limits.ROWS_BYTES)
+        if not has_tip:
             raise RefusedError("the log changes while it is read: is a node running?")
         for row in rows:
             replica.take(row, 0)
