@@ -35,18 +35,19 @@ def read_u64(at, end, number):
     """Read a decimal number behind any spaces; return where it ended, or NULL: no digit, or 2^64 and more."""
     while at < end and at[0] == 32:
         at += 1
-    if at == end or at[0] < 48 or at[0] > 57:
-        return cython.NULL
+    first: cython.p_const_char = at
     value: uint64_t = 0
-    digit: uint64_t
-    while at < end and 48 <= at[0] <= 57:
-        digit = at[0] - 48
-        if value > (UINT64_MAX - digit) // 10:
+    digit: cython.uint
+    while at < end:
+        digit = cython.cast(cython.uint, at[0]) - 48
+        if digit > 9:
+            break
+        if value >= UINT64_MAX // 10 and (value > UINT64_MAX // 10 or digit > UINT64_MAX % 10):
             return cython.NULL
         value = value * 10 + digit
         at += 1
     number[0] = value
-    return at
+    return cython.NULL if at == first else at
 
 
 def read_u32(at, end, number):

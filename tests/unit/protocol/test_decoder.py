@@ -30,6 +30,7 @@ CASES: list[tuple[bytes, list[str]]] = [
     ]),
     (b"put 0 0 1 10\r\n0123456789\r\n", ["<PUT pri=0 delay_ns=0 ttr_s=1 body=b'0123456789'>"]),
     (b"peek 18446744073709551615\r\n", ["<PEEK id=18446744073709551615>"]),
+    (b"peek 00000000000018446744073709551609\r\n", ["<PEEK id=18446744073709551609>"]),
     (b"peek-ready\r\npeek-delayed\r\npeek-buried\r\n", ["<PEEK_READY>", "<PEEK_DELAYED>", "<PEEK_BURIED>"]),
     (b"reserve\r\nreserve-with-timeout 2147483647\r\n", ["<RESERVE>", "<RESERVE_WITH_TIMEOUT timeout_s=2147483647>"]),
     (b"reserve-job 1\r\n", ["<RESERVE_JOB id=1>"]),
