@@ -19,6 +19,7 @@ cdef struct VerbRow:
     Py_ssize_t text_bytes
     Verb verb
     Shape shape
+    VerbRow *following                   # the next one that begins with the same letter; NULL: it is the last
 
 @cython.final
 cdef class Decoder:

@@ -46,18 +46,21 @@ INPUT_BYTES_KEPT = cython.declare(cython.Py_ssize_t, protocol_limits.INPUT_BYTES
 CANCEL = cython.declare(cython.p_const_char, b"cancel-reserve\r\n")
 CANCEL_BYTES = cython.declare(cython.Py_ssize_t, 16)
 
-ROW_COUNT = cython.declare(cython.int, len(COMMANDS))
 rows = cython.declare(VerbRow[255])
+row_of_letter = cython.declare(cython.pointer(VerbRow)[256])  # the first row of a letter; NULL: there is none
 
 
 def fill_rows():
     """Copy the verbs into C memory, where every line looks them up."""
     assert len(COMMANDS) <= 255, "the table of verbs outgrew its C copy"
-    for i, (text, verb, shape, _, _) in enumerate(COMMANDS):
+    for i in reversed(range(len(COMMANDS))):
+        text, verb, shape, _, _ = COMMANDS[i]
         rows[i].text = text
         rows[i].text_bytes = len(text)
         rows[i].verb = verb
         rows[i].shape = shape
+        rows[i].following = row_of_letter[text[0]]
+        row_of_letter[text[0]] = cython.address(rows[i])
 
 
 fill_rows()
@@ -207,15 +210,14 @@ class Decoder:
         command.counted = Verb.NONE
         command.closes = False
         command.verb = Verb.UNKNOWN_COMMAND
-        i: cython.int
         line: cython.p_const_char = start
         size: cython.Py_ssize_t = cr - start
+        row: cython.pointer(VerbRow) = row_of_letter[cython.cast(cython.uchar, start[0])]
         if memchr(start, 0, size) is not cython.NULL:
             command.verb = Verb.BAD_FORMAT
-            size = 0  # which no row matches
-        for i in range(ROW_COUNT):
-            row: cython.pointer(VerbRow) = cython.address(rows[i])
-            if row.text[0] == start[0] and row.text_bytes <= size and memcmp(row.text, start, row.text_bytes) == 0:
+            row = cython.NULL
+        while row is not cython.NULL:
+            if row.text_bytes <= size and memcmp(row.text, start, row.text_bytes) == 0:
                 start += row.text_bytes
                 if row.shape == Shape.PRI_DELAY_TTR_BYTES:
                     return self.begin_put(command, start, cr)
@@ -225,6 +227,7 @@ class Decoder:
                     return True
                 command.verb = Verb.BAD_FORMAT
                 break
+            row = row.following
         found: cython.pointer(ExtensionRow) = find_extension(line, cr, self.extensions)
         return found is cython.NULL or self.extension(command, found, line, cr)
 
