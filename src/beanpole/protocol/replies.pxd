@@ -65,10 +65,13 @@ cdef enum Form:
     FRAME                                # <id> <bytes>, then fields as name=value, and a body
     NAMED_FRAME                          # <name> <bytes>, then fields as name=value, and a body
 
+cdef enum:
+    WORD_BYTES_MAX = 16                  # of a word: copied as a whole, which costs less than as many as there are
+    HEAD_BYTES_MAX = 64                  # of what precedes a body, or of a reply with a number: a word, two numbers, CRLF
+
 cdef struct WordRow:
-    const char *line                     # the word with CRLF: a whole reply
-    const char *start                    # the word with a space: an argument follows
-    Py_ssize_t size                      # bytes of the word alone
+    char[WORD_BYTES_MAX] text            # and zeros behind it
+    Py_ssize_t size                      # bytes of the word
     Form form
 
 cdef WordRow[64] words                   # by Word; the first row is empty
@@ -77,6 +80,7 @@ cdef WordRow[64] words                   # by Word; the first row is empty
 @cython.no_gc
 cdef class ReplyBuffer:
     cdef Buffer buffer                   # what was not sent yet
+    cdef char *room(self, Py_ssize_t size) except NULL
     cdef int add(self, const char *text, Py_ssize_t size) except -1
     cdef int add_number(self, uint64_t number) except -1
     cdef int add_bytes(self, bytes text) except -1
@@ -91,14 +95,27 @@ cdef class ReplyBuffer:
 
 cdef inline char *put_number(char *at, uint64_t number) noexcept:
     # Write a number in decimal where there is room for 20 digits; return where it ends.
+    cdef const char *pairs = (
+        b"0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849"
+        b"5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899"
+    )
     cdef char[20] digits
     cdef int first = 20
-    if number < 10:
-        at[0] = <char> (48 + number)
-        return at + 1
-    while number:
+    while number >= 10:
+        first -= 2
+        memcpy(&digits[first], pairs + number % 100 * 2, 2)
+        number //= 100
+    if number or first == 20:
         first -= 1
-        digits[first] = <char> (48 + number % 10)
-        number //= 10
+        digits[first] = <char> (48 + number)
     memcpy(at, &digits[first], 20 - first)
     return at + (20 - first)
+
+cdef inline char *put_word(char *at, int word) noexcept:
+    # Write a word where there is room for WORD_BYTES_MAX bytes; return where it ends.
+    memcpy(at, words[word].text, WORD_BYTES_MAX)
+    return at + words[word].size
+
+cdef inline char *put_end(char *at) noexcept:
+    memcpy(at, b"\r\n", 2)
+    return at + 2

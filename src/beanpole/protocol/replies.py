@@ -63,15 +63,15 @@ The client's reader takes the first with which a line begins: JOBS and JOB_TOO_B
 SCHEDULED before SCHEDULE.
 """
 
-TEXTS = [(b"", b"")] + [(word + b"\r\n", word + b" ") for word, _, _ in WORDS]
-
 
 def fill_words():
-    """Copy the table into C memory; its texts stay alive with `TEXTS`."""
-    for i, (word, value, form) in enumerate(WORDS, 1):
+    """Copy the table into C memory."""
+    text: bytes
+    for i, (text, value, form) in enumerate(WORDS, 1):
         assert value == i, "the table of words is not in the order of their numbers"
-        words[i].line, words[i].start = TEXTS[i]
-        words[i].size = len(word)
+        assert len(text) <= WORD_BYTES_MAX, "a word outgrew its row"
+        memcpy(words[i].text, cython.cast(cython.p_const_char, text), len(text))
+        words[i].size = len(text)
         words[i].form = form
 
 
@@ -85,19 +85,22 @@ class ReplyBuffer:
     def __dealloc__(self):
         free(self.buffer.data)
 
-    def add(self, text, size):
-        """Append `size` bytes. Raise MemoryError when there is no room."""
+    def room(self, size):
+        """Return where `size` bytes can be written; count them in ``buffer.size`` then. Raise MemoryError."""
         if self.buffer.size + size > self.buffer.capacity:
             reserve(cython.address(self.buffer), size)
-        memcpy(self.buffer.data + self.buffer.size, text, size)
+        return self.buffer.data + self.buffer.size
+
+    def add(self, text, size):
+        """Append `size` bytes. Raise MemoryError when there is no room."""
+        memcpy(self.room(size), text, size)
         self.buffer.size += size
         return 0
 
     def add_number(self, number):
         """Append a number in decimal."""
-        digits: cython.char[20]
-        end: cython.p_char = put_number(cython.address(digits[0]), number)
-        return self.add(cython.address(digits[0]), end - cython.address(digits[0]))
+        self.buffer.size = put_number(self.room(HEAD_BYTES_MAX), number) - self.buffer.data
+        return 0
 
     def add_bytes(self, text):
         return self.add(text, len(text))
@@ -106,16 +109,23 @@ class ReplyBuffer:
         return self.add(b"\r\n", 2)
 
     def word(self, word):
-        return self.add(words[word].line, words[word].size + 2)
+        """Append a reply that is a word."""
+        self.buffer.size = put_end(put_word(self.room(HEAD_BYTES_MAX), word)) - self.buffer.data
+        return 0
 
     def begin(self, word):
-        return self.add(words[word].start, words[word].size + 1)
+        """Append a word and a space: an argument follows."""
+        at: cython.p_char = put_word(self.room(HEAD_BYTES_MAX), word)
+        at[0] = 32
+        self.buffer.size = at + 1 - self.buffer.data
+        return 0
 
     def number(self, word, number):
         """Append a word with a number."""
-        self.begin(word)
-        self.add_number(number)
-        return self.end()
+        at: cython.p_char = put_word(self.room(HEAD_BYTES_MAX), word)
+        at[0] = 32
+        self.buffer.size = put_end(put_number(at + 1, number)) - self.buffer.data
+        return 0
 
     def name(self, word, name):
         """Append a word with the name of a tube."""
@@ -125,12 +135,14 @@ class ReplyBuffer:
 
     def body(self, word, id, body, body_bytes):
         """Append a word with an id, a size and a body; the memory at `body` ends with its CRLF."""
-        self.begin(word)
-        self.add_number(id)
-        self.add(b" ", 1)
-        self.add_number(body_bytes)
-        self.end()
-        return self.add(body, body_bytes + 2)
+        at: cython.p_char = put_word(self.room(HEAD_BYTES_MAX + body_bytes + 2), word)
+        at[0] = 32
+        at = put_number(at + 1, id)
+        at[0] = 32
+        at = put_end(put_number(at + 1, body_bytes))
+        memcpy(at, body, body_bytes + 2)
+        self.buffer.size = at + body_bytes + 2 - self.buffer.data
+        return 0
 
     def text(self, text):
         """Append ``OK <bytes>`` and a YAML text."""

@@ -199,7 +199,7 @@ class ReplyReader:
         if size < 2 or end[0] != 13:
             self.fail("a reply does not end with CR LF", line, size)
         i: cython.int = 1
-        while i < WORDS_END and (words[i].size > size - 2 or memcmp(line, words[i].line, words[i].size) != 0):
+        while i < WORDS_END and (words[i].size > size - 2 or memcmp(line, words[i].text, words[i].size) != 0):
             i += 1
         if i == WORDS_END:
             self.fail("no reply of the protocol", line, size)

@@ -219,6 +219,12 @@ def test_commands_as_they_go_over_the_wire() -> None:
     assert wire.command(b"pause-tube", "a", 5) == b"pause-tube a 5\r\n"
 
 
+def test_a_number_is_written_with_all_its_digits() -> None:
+    for power in range(20):
+        for number in (10**power - 1, 10**power, 10**power + 1, 5 * 10**power % 2**64):
+            assert wire.command(b"delete", number) == b"delete %d\r\n" % number
+
+
 @pytest.mark.parametrize(
     "encode",
     [
