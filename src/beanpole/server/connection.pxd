@@ -49,7 +49,6 @@ cdef class Connection:
     cdef uint64_t turn                   # the turn that share_ns belongs to
     cdef int run(self, int64_t now_ns) except -1
     cdef bint take_cancel(self) except -1
-    cdef int64_t cost(self) noexcept
     cdef int end_reply(self) except -1
     cdef int stop_input(self, int64_t now_ns) except -1
     cdef Py_ssize_t sendable(self, uint64_t durable_index) except -1

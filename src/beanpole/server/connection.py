@@ -28,7 +28,7 @@ WATCH_COST_NS = cython.declare(int64_t, limits.WATCH_COST_NS)
 CANCEL_COST_NS = cython.declare(int64_t, limits.CANCEL_COST_NS)
 MOVED_COST_NS = cython.declare(int64_t, limits.MOVED_COST_NS)
 INPUT_BYTE_COST_NS = cython.declare(int64_t, limits.INPUT_BYTE_COST_NS)
-OUTPUT_BYTES_PER_COST_NS = cython.declare(int64_t, limits.OUTPUT_BYTES_PER_COST_NS)
+OUTPUT_COST_SHIFT = cython.declare(cython.int, limits.OUTPUT_COST_SHIFT)
 OUTPUT_BYTES_PAUSE = cython.declare(cython.Py_ssize_t, limits.OUTPUT_BYTES_PAUSE)
 
 current = cython.declare(Command, Command())
@@ -116,7 +116,10 @@ class Connection:
                 if not self.decoder.next(current):
                     self.hungry = True
                     break
-                self.share_ns -= self.cost()
+                row = cython.address(rows[cython.cast(cython.int, current.verb)])
+                self.share_ns -= row.cost_ns
+                if row.looks and session.heads is None:
+                    self.share_ns -= len(session.watches) * WATCH_COST_NS
                 outcome = self.engine.apply(now_ns, session, current)
                 if outcome == Outcome.AGAIN:
                     self.decoder.unread()
@@ -126,10 +129,9 @@ class Connection:
             if outcome == Outcome.AGAIN:
                 self.pending = self.stalled = True
                 break
-            self.share_ns -= (
-                session.out.buffer.size - session.out.buffer.start - unsent_bytes
-            ) // OUTPUT_BYTES_PER_COST_NS
-            self.end_reply()
+            self.share_ns -= (session.out.buffer.size - session.out.buffer.start - unsent_bytes) >> OUTPUT_COST_SHIFT
+            if self.reply_ends is not None:
+                self.end_reply()
             ran = True
         self.decoder.settle()
         if records.index != index_before:
@@ -153,13 +155,6 @@ class Connection:
         self.session.out.word(Word.CANCELLED)
         self.end_reply()
         return True
-
-    def cost(self):
-        """Return what the current command costs, apart from its output and the jobs that it moves."""
-        row = cython.address(rows[cython.cast(cython.int, current.verb)])
-        if row.looks and self.session.heads is None:
-            return row.cost_ns + len(self.session.watches) * WATCH_COST_NS
-        return row.cost_ns
 
     def end_reply(self):
         """Remember where a reply ends, where replies are to be sent one by one."""
