@@ -220,7 +220,7 @@ class Engine(Queue):
         """The engine-clock moment by which :meth:`tick` should be called again; -1: nothing is due."""
         return self.deadline()
 
-    def tick(self, now_ns: int64_t) -> int:
+    def tick(self, now_ns):
         """Do what is due: delayed jobs, reservations, pauses, sessions that wait, and what those left that are closed.
 
         Return how many jobs and pauses that were: at most JOBS_PER_TICK, MOVES_PER_TURN of them from closed sessions,

@@ -23,6 +23,7 @@ cdef class Turn:
     cdef list leaving                    # closed connections whose sessions have not given back all jobs yet, in order
     cdef list held                       # connections whose output waits for the log
     cdef uint64_t appended_index         # records that the log was given
+    cdef uint64_t durable_index          # records that are durable, as far as the log was asked
     # What is known of the turn when it ends.
     cdef int64_t began_ns                # when it began, engine clock; 0: none is under way
     cdef int64_t cost_before_ns          # cost_left_ns when it began
@@ -43,7 +44,7 @@ cdef class Turn:
     cdef int add_sending(self, Connection connection) except -1
     cdef int add_queue(self, Connection connection) except -1
     cdef int commit(self, int64_t now_ns) except -1
-    cdef int flush(self, int64_t now_ns, Connection connection, uint64_t durable_index) except -1
+    cdef int flush(self, int64_t now_ns, Connection connection) except -1
     cdef int drop(self, int64_t now_ns, Connection connection) except -1
     cdef int request(self) except -1
     cdef object note_end(self, int64_t ended_ns)

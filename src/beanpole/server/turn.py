@@ -141,8 +141,10 @@ class Turn:
         arrived = self.serve_list(now_ns, arrived, self.cost_left_ns - TURN_COST_NS // 2)
         queue = self.serve_list(now_ns, queue, 0)
         arrived = self.serve_list(now_ns, arrived, 0)
-        self.arrived = arrived + self.arrived
-        self.queue = queue + self.queue
+        if arrived:
+            self.arrived = arrived + self.arrived
+        if queue:
+            self.queue = queue + self.queue
         return 0
 
     def serve_list(self, now_ns, waiting, until_ns):
@@ -152,7 +154,7 @@ class Turn:
         while at < count and self.cost_left_ns > until_ns:
             self.serve(now_ns, cython.cast(Connection, waiting[at], typecheck=True))
             at += 1
-        return waiting[at:]
+        return waiting[at:] if at else waiting
 
     def serve(self, now_ns, connection):
         """Run what a connection has buffered, then what its transport has for it."""
@@ -259,16 +261,17 @@ class Turn:
             self.stalled = []
         sending = self.sending
         if sending:
-            durable_index: uint64_t = self.log.durable_index
+            if self.durable_index < records.index:
+                self.durable_index = self.log.durable_index
             # Asked after the commands ran: what they read was true while nobody else could lead.
-            floor_index: uint64_t = self.log.read_floor if self.engine.records.wants_reservations else 0
+            floor_index: uint64_t = self.log.read_floor if records.wants_reservations else 0
             self.sending = []
             for each in sending:
                 connection: Connection = cython.cast(Connection, each, typecheck=True)
                 connection.sending = False
                 if not connection.session.own:  # which may show what a leader sees that can't prove that it leads
                     connection.depends_on = max(connection.depends_on, floor_index)
-                self.flush(now_ns, connection, durable_index)
+                self.flush(now_ns, connection)
         return 0
 
     def send_held(self, now_ns: int64_t) -> None:
@@ -277,26 +280,26 @@ class Turn:
             return
         self.began_ns = now_ns
         self.cost_before_ns = self.cost_left_ns
-        durable_index: uint64_t = self.log.durable_index
+        self.durable_index = self.log.durable_index
         held = self.held
         self.held = []
         for each in held:
             connection: Connection = cython.cast(Connection, each, typecheck=True)
             connection.in_held = False
-            self.flush(now_ns, connection, durable_index)
+            self.flush(now_ns, connection)
         if self.engine.woken:
             self.serve_woken(now_ns)
         self.commit(now_ns)
         if self.arrived or self.queue:
             self.request()
 
-    def flush(self, now_ns, connection, durable_index):
+    def flush(self, now_ns, connection):
         """Send what a connection may send; then hold the rest, close, or go on with commands that waited for room."""
         if connection.closed:
             return 0
         transport = connection.transport
         out = connection.session.out
-        left: cython.Py_ssize_t = connection.sendable(durable_index)
+        left: cython.Py_ssize_t = connection.sendable(self.durable_index)
         size: cython.Py_ssize_t
         asked: cython.Py_ssize_t
         while left and not transport.blocked:
