@@ -4,7 +4,9 @@ import asyncio
 
 import pytest
 
-from beanpole.log.postgres.store import ChangedError, GoneError, RefusedError
+from beanpole.log.limits import POLL_S
+from beanpole.log.postgres.rows import Row
+from beanpole.log.postgres.store import Answer, ChangedError, GoneError, RefusedError
 from tests.simulation.cluster.database import Faults
 from tests.simulation.cluster.world import BODY, SimulatedNode, World, ask, leader_of, put, simulated, until
 
@@ -37,6 +39,28 @@ async def test_a_leader_counts_how_long_its_rows_take_until_they_are_confirmed(
     passed_us = (world.loop.time() - began_s) * 1e6
     assert sum(sync.counts) - before[0] in (1, 2), "the row of the put, and one that was under way"
     assert 0 < (sync.sum - before[1]) / (sum(sync.counts) - before[0]) <= passed_us
+
+
+@simulated()
+async def test_follower_reads_rows_that_follow_each_other_together(world: World, leader: SimulatedNode) -> None:
+    follower = next(node for node in world.nodes if node is not leader)
+    await asyncio.sleep(1.0)  # it stood for leader, too
+    following = follower.node.following
+    assert following is not None
+    assert following.store is not None
+    read, counts = following.store.read, list[int]()
+
+    async def read_and_count(tip: Row, bytes_max: int) -> Answer:
+        answer = await read(tip, bytes_max)
+        counts.append(len(answer.rows))
+        return answer
+
+    following.store.read = read_and_count  # type: ignore[method-assign]
+    client, began_s = leader.connect(), world.loop.time()
+    while world.loop.time() < began_s + 2.0:
+        await put(leader, client)
+    assert sum(counts) > 2 * len(counts), "rows come faster than it polls"
+    assert len(counts) <= 2.0 / POLL_S
 
 
 @pytest.mark.parametrize(("end", "left"), [("kill", b"NOT_FOUND\r\n"), ("hand over", b"FOUND 1 1\r\nx\r\n")])
