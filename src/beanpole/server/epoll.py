@@ -255,7 +255,7 @@ class EpollTransport(EventQueue):
         So a wall clock that is set is seen by the next turn.
         """
         now: int64_t = self.now()
-        wall: int64_t = posix.wall_ns() if self.wall_clock is None else self.wall_clock()
+        wall: int64_t = posix.wall_ns() if self.wall_clock is None else cython.cast(int64_t, self.wall_clock())
         self.turn.engine.wall_lead_ns = wall - now
         return now
 

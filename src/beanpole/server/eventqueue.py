@@ -43,7 +43,9 @@ class EventQueue:
 
     def now(self):
         """Return the time on the engine's clock: that of its log, or the monotonic one if it has none."""
-        return (posix.monotonic_ns() if self.clock is None else self.clock()) + self.clock_offset_ns
+        # One type on both sides of a conditional expression, or the sum is one of Python's integers.
+        now: int64_t = posix.monotonic_ns() if self.clock is None else cython.cast(int64_t, self.clock())
+        return now + self.clock_offset_ns
 
     def watch_fd(self, fd, events, operation):
         """Watch a descriptor in the epoll, or change or end that."""
