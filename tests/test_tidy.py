@@ -35,7 +35,7 @@ WITH_A_CLOCK = (
     "src/beanpole/server/",
     "src/beanpole/client/recovery.py",
     "src/beanpole/log/postgres/clock.py",
-    "src/beanpole/log/files/syncer.py",
+    "src/beanpole/log/files/",
     "src/beanpole/cli/inspect.py",
     "src/beanpole/process/crew.py",
     "ids/src/beanpole_ids/app.py",

@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
 
+from beanpole.log.files.diskfile import File
+
 SECTOR = 512
 """Bytes that a disk writes all or not at all."""
 
@@ -109,7 +111,7 @@ class Naming:
             names[self.name] = self.inode
 
 
-class SimFile:
+class SimFile(File):
     """An open file."""
 
     def __init__(self, disk: "SimDisk", name: str, inode: Inode) -> None:

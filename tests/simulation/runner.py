@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from beanpole.log.files.disk import Directory, File
+from beanpole.log.files.disk import Directory
+from beanpole.log.files.diskfile import File
 from beanpole.log.files.runner import SyncDone
 from tests.simulation.disk import Ban, SimDisk, SimFile
 

@@ -4,7 +4,7 @@ from random import Random
 
 from beanpole.errors import StartError
 from beanpole.log.errors import DamageError
-from beanpole.log.files.filelog import SHORT_SYNCS
+from beanpole.log.limits import SHORT_SYNCS
 from beanpole.log.log import Policy
 from tests.simulation.disk import CrashError, SimDisk
 from tests.simulation.history import History, Recovered, Rules

@@ -8,7 +8,8 @@ from random import Random
 
 import pytest
 
-from beanpole.log.files.disk import File
+from beanpole.log.compaction import Compaction
+from beanpole.log.files.diskfile import File
 from beanpole.log.log import Policy
 from tests.simulation.disk import SimDisk
 from tests.simulation.life import BODY_BYTES_MAX, Client, Life, Promises
@@ -227,29 +228,26 @@ def test_segments_are_prepared_before_puts_need_them(monkeypatch: pytest.MonkeyP
     assert bound.life.records.segment > 50
 
 
-class Measured:
+class Measured(Compaction):
     """A compaction of whose steps somebody takes note."""
 
     def __init__(self, life: Life) -> None:
+        super().__init__(life.engine, life.records)
         self.life = life
-        self.compaction = life.log.compaction
-        self.seen_bytes = 0
+        self.noted_bytes = 0
         self.steps: list[tuple[int, int]] = []
         """Each with the bytes that it moved, and that it was allowed to."""
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self.compaction, name)
 
     def live_in_sealed(self) -> int:
         return sum(self.life.accounts.live_in(each.number) for each in self.life.log.sealed)
 
-    def step(self, *, at_once: bool) -> bool:
+    def step(self, at_once: bool) -> bool:
         assert not at_once, "a disk with space is compacted as a full one is"
         log_bytes = self.life.records.written_bytes + self.life.records.unwritten_bytes
-        budget, before = 1000 + 4 * (log_bytes - self.seen_bytes), self.live_in_sealed()
-        came_further = self.compaction.step(at_once=at_once)
+        budget, before = 1000 + 4 * (log_bytes - self.noted_bytes), self.live_in_sealed()
+        came_further = super().step(at_once)
         moved = before - self.live_in_sealed()
-        self.seen_bytes = log_bytes + moved
+        self.noted_bytes = log_bytes + moved
         self.steps.append((moved, budget))
         return came_further
 
@@ -257,10 +255,10 @@ class Measured:
 def test_compaction_goes_in_small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("beanpole.log.compaction.COMPACTION_BYTES_PER_TURN", 1000)
     bound = Bound()
-    measured = bound.life.log.compaction = Measured(bound.life)  # type: ignore[assignment]
+    measured = bound.life.log.compaction = Measured(bound.life)
     idle_with_pauses(bound)
     release_with_delay(bound)
-    assert measured.compaction.moved_count > 3500
+    assert measured.moved_count > 3500
     assert all(moved < budget + 200 for moved, budget in measured.steps), "at the most the rest of a record more"
 
 

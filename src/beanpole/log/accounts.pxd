@@ -54,4 +54,6 @@ cdef class Accounts:
     cpdef int room_for_put(self, int64_t left, int64_t left_for_jobs, int64_t size) except -1
     cpdef int room_for_change(self, int64_t left, int64_t size, uint64_t index) except -1   # a Room
     cpdef bint room_for_note(self, int64_t left, int64_t size) noexcept
+    cpdef bint is_short(self, int64_t left) noexcept
+    cpdef bint wants_spare(self, int64_t left) noexcept
     cpdef bint has_large(self, int64_t size, Py_ssize_t count) except -1

@@ -274,11 +274,11 @@ class Accounts:
         """Whether a record may be written that can be left out."""
         return self.free_behind(left, size) >= self.least(0)
 
-    def is_short(self, left: int64_t) -> bool:
+    def is_short(self, left):
         """Whether puts have no room."""
         return self.free_behind(left, 0) < self.least(0) + self.whole_bytes // 2
 
-    def wants_spare(self, left: int64_t) -> bool:
+    def wants_spare(self, left):
         """Whether another segment should be prepared, for puts will soon need it."""
         return self.free_behind(left, 0) < self.least(0) + 3 * self.whole_bytes // 4
 

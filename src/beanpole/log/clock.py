@@ -19,7 +19,7 @@ class LogClock:
         self.lead_ns = lead_ns
         self.behind_ns = behind_ns
 
-    def read(self, now_ns: int64_t, wall_ns: int64_t) -> tuple[int, int]:
+    def read(self, now_ns, wall_ns):
         """Return the log's clock and the wall clock's lead at the time `now_ns` of the engine's clock."""
         log_ns: int64_t = now_ns + self.offset_ns
         set_ns: int64_t = wall_ns - log_ns - (self.lead_ns - self.behind_ns)

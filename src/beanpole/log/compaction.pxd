@@ -6,7 +6,6 @@ from beanpole.engine.engine cimport Engine
 from beanpole.log.accounts cimport Accounts
 from beanpole.log.encoder cimport Encoder
 
-@cython.final
 cdef class Compaction:
     cdef Engine engine
     cdef Encoder records
@@ -27,6 +26,8 @@ cdef class Compaction:
     cdef uint64_t pass_index             # the last record when it began
     cdef uint64_t pass_moved             # moved_count when it began
     cdef int64_t left_dead_bytes         # the dead bytes that the last pass could not win back; 0: not known
+    cpdef bint is_due(self, int64_t sealed_bytes, bint full) except -1
+    cpdef bint step(self, bint at_once) except -1
     cdef bint move_some(self, int64_t budget, bint at_once) except -1
     cdef bint move_tokens(self, int64_t budget, bint at_once) except -1
     cdef object found(self, object item)

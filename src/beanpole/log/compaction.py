@@ -35,10 +35,10 @@ from cython.cimports.beanpole.log.format import (
 )
 from cython.cimports.libc.stdint import int64_t, uint64_t
 
-COMPACTION_PERCENT = 175
+COMPACTION_PERCENT = cython.declare(int64_t, 175)
 """Bytes of sealed segments in percent of live bytes at which the oldest goes: below 200, for what is under way."""
 
-COMPACTION_WORTH_PERCENT = 125
+COMPACTION_WORTH_PERCENT = cython.declare(int64_t, 125)
 """Bytes of sealed segments in percent of live bytes up to which a round would move much and gain little."""
 
 COMPACTION_BYTES_PER_TURN = 131_072
@@ -70,7 +70,7 @@ class Compaction:
         self.bytes_per_turn = bytes_per_row or COMPACTION_BYTES_PER_TURN
         self.bytes_per_byte = 0 if bytes_per_row else COMPACTION_BYTES_PER_BYTE
 
-    def is_due(self, sealed_bytes: int64_t, *, full: bool) -> bool:
+    def is_due(self, sealed_bytes, full):
         """Whether the oldest segment should go; `sealed_bytes` is the size of all sealed ones."""
         accounts = self.accounts
         live: int64_t = accounts.live_bytes
@@ -132,7 +132,7 @@ class Compaction:
         pauses = [pause for pause in group_pauses(self.engine) if pause.segment == self.segment]
         self.items = [*ids, *paused_in(self.engine, self.segment), *pauses, *rules_in(self.engine, self.segment)]
 
-    def step(self, *, at_once: bool) -> bool:
+    def step(self, at_once):
         """Move some jobs, or all at once; whether it came further."""
         budget: int64_t = self.bytes_per_turn
         log_bytes: int64_t = self.records.written_bytes + self.records.unwritten_bytes

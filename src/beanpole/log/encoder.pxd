@@ -16,6 +16,12 @@ cdef class Position:
     cdef readonly uint64_t segment       # its number
     cdef readonly int64_t used_bytes     # of that
 
+cdef struct Piece:
+    # Records to be written in one go; see Encoder.piece.
+    const char *data
+    Py_ssize_t size
+    int64_t next_bytes                   # bytes of the segment that begins behind it; 0: none does
+
 @cython.final
 cdef class Encoder(Records):
     cdef readonly Accounts accounts      # what is alive and what is free
@@ -26,7 +32,7 @@ cdef class Encoder(Records):
     cdef int64_t unwritten_bytes_max     # bytes that are not written, above which commands wait; 0: none do
     cdef list cuts                       # where segments end in it: (bytes before, place, bytes of the next segment)
     cdef public set stale_pauses         # `set[bytes]`: tubes whose pause must not come back, which is still to be written
-    cdef public tuple clock              # `tuple[int, int]`: the time for headers and turns, as of the last turn's end; see log.clock
+    cdef public (int64_t, int64_t) clock # `tuple[int, int]`: the time for headers and turns, as of the last turn's end; see log.clock
     cdef public uint64_t next_job_id     # the id of the next job
     cdef readonly uint32_t salt          # what the checksums of this process's records begin with
 
@@ -51,6 +57,11 @@ cdef class Encoder(Records):
     cdef void token(self, unsigned char *at, const uint64_t *mark, Token *token) noexcept
     cdef int schedule(self, Schedule schedule, bytes text) except -1
     cdef int pause(self, int kind, bytes name, uint32_t pause_s, int64_t until_ns, bytes rest) except -1
+    cdef Position place(self)
+    cdef Position piece(self, Piece *piece)
+    cdef int end_piece(self, Piece *piece) except -1
+    cpdef int turn(self, uint64_t durable_segment, uint64_t durable_bytes) except -1
+    cpdef bint room_for_turn(self) noexcept
     cpdef int begin_segment(self, Py_ssize_t size) except -1
     cpdef int end_segment(self) except -1
     cpdef int64_t left(self) noexcept

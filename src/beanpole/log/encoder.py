@@ -77,11 +77,6 @@ def put_state(at: cython.p_uchar, state: cython.pointer(ScheduleState)) -> cytho
 class Position:
     """A place in the log. The fields stand in ``encoder.pxd``."""
 
-    def __cinit__(self, record: uint64_t, segment: uint64_t, used_bytes: int64_t):
-        self.record = record
-        self.segment = segment
-        self.used_bytes = used_bytes
-
     def __eq__(self, other: object, /) -> bool:
         if not isinstance(other, Position):
             return NotImplemented
@@ -370,7 +365,7 @@ class Encoder(Records):
             memcpy(at + TUBE_FIXED + name_bytes, cython.cast(cython.p_const_char, rest), rest_bytes)
         return self.finish(at, TUBE_FIXED + name_bytes + rest_bytes)
 
-    def turn(self, durable_segment: uint64_t, durable_bytes: uint64_t) -> None:
+    def turn(self, durable_segment, durable_bytes):
         """Write the end of a turn, with the time and how far the log was durable then."""
         log_ns: int64_t = self.clock[0]
         lead_ns: int64_t = self.clock[1]
@@ -385,6 +380,7 @@ class Encoder(Records):
         self.record_count -= 1
         if not self.wants_reservations:  # a cluster's reply may have to wait for any row
             self.index -= 1
+        return 0
 
     def event(self, kind: str, *values: Any) -> None:
         """Write a record of a kind in :data:`~beanpole.log.format.FIELDS`."""
@@ -463,23 +459,39 @@ class Encoder(Records):
         `write` is given an offset and bytes, which are good until it returns; there may be none. 0 bytes: no segment
         has ended, so everything is written and the buffer is used again.
         """
+        piece: Piece
+        place: Position = self.piece(cython.address(piece))
+        if piece.size:
+            data = PyMemoryView_FromMemory(cython.cast(cython.p_char, piece.data), piece.size, PyBUF_READ)
+            write(place.used_bytes - piece.size, data)
+        self.end_piece(cython.address(piece))
+        return place, piece.next_bytes
+
+    def piece(self, piece):
+        """Find what is to be written next, as `write_to` does; return the place behind it."""
         end: cython.Py_ssize_t = self.buffer.size
-        place = Position(self.index, self.segment, self.used_bytes)
-        next_bytes: int64_t = 0
+        place: Position
+        piece.next_bytes = 0
         if self.cuts:
-            end, place, next_bytes = self.cuts.pop(0)
-        size: cython.Py_ssize_t = end - self.taken
-        if size:
-            data = PyMemoryView_FromMemory(self.buffer.data + self.taken, size, PyBUF_READ)
-            write(place.used_bytes - size, data)
-            self.written_bytes += size
-        self.taken = end
-        if next_bytes == 0:
-            self.loose = False
-            self.taken = 0
-            self.buffer.start = end
-            shrink(cython.address(self.buffer), KEPT_CAPACITY)  # frees it if one large turn has left much behind
-        return place, next_bytes
+            end, place, piece.next_bytes = self.cuts[0]
+        else:
+            place = self.place()
+        piece.data = self.buffer.data + self.taken
+        piece.size = end - self.taken
+        return place
+
+    def end_piece(self, piece):
+        """Take note that what `piece` found is written; its bytes are good no more."""
+        self.written_bytes += piece.size
+        self.taken += piece.size
+        if piece.next_bytes:
+            self.cuts.pop(0)
+            return 0
+        self.loose = False
+        self.buffer.start = self.taken
+        self.taken = 0
+        shrink(cython.address(self.buffer), KEPT_CAPACITY)  # frees it if one large turn has left much behind
+        return 0
 
     def take_row(self, bytes_max: cython.Py_ssize_t) -> tuple[bytes, int, bool]:
         """Return the records of a row, the number of the last one, and whether they end the segment.
@@ -520,6 +532,14 @@ class Encoder(Records):
             shrink(cython.address(self.buffer), KEPT_CAPACITY)
         return row, index, ended
 
+    def place(self):
+        """Return the place behind the last record."""
+        place: Position = Position.__new__(Position)
+        place.record = self.index
+        place.segment = self.segment
+        place.used_bytes = self.used_bytes
+        return place
+
     @property
     def unwritten_bytes(self) -> int:
         """Bytes that are not written yet."""
@@ -556,7 +576,7 @@ class Encoder(Records):
         self.end_segment()
         file_bytes: int64_t = self.accounts.segment_for(size)
         self.accounts.take_spare(file_bytes)
-        self.cuts.append((self.buffer.size, Position(self.index, self.segment, self.used_bytes), file_bytes))
+        self.cuts.append((self.buffer.size, self.place(), file_bytes))
         # A large job is alone in its segment, however large the file is.
         self.open_segment(self.segment + 1, file_bytes if size <= self.accounts.whole_bytes else size + LARGE_OVERHEAD)
         return 0
@@ -638,6 +658,6 @@ class Encoder(Records):
             return False
         return accounts.free_behind(self.left(), record_bytes) >= accounts.live_count * DELETED_RECORD + record_bytes
 
-    def room_for_turn(self) -> bool:
+    def room_for_turn(self):
         """Whether the end of a turn may be written; it is left out when space is short."""
         return self.accounts.room_for_note(self.left(), TURN_RECORD)

@@ -6,6 +6,15 @@ SEGMENT_BYTES_DEFAULT = 10_485_760
 SEGMENT_OVERHEAD_BYTES = 256
 """What a segment needs beside one record: its header, the end of the turn and its own end."""
 
+PAUSE_NS = 1_000_000
+"""Nanoseconds that the log must have held up the loop for the report of a slow turn to mention it."""
+
+SHORT_SYNC_NS = 500_000
+"""Nanoseconds below which a sync is short: every client waits for one on the loop."""
+
+SHORT_SYNCS = 256
+"""Short syncs in a row after which the loop syncs a lone record beside other clients: so many for one that is not."""
+
 ROW_BYTES = 524_288
 """Bytes of records in a row of a cluster's log, unless one record alone has more."""
 

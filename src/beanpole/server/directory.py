@@ -62,8 +62,6 @@ def open_directory(
         log = FileLog(
             directory,
             runner=runner,
-            now_ns=now_ns,
-            wall_ns=time.time_ns,
             observer=observer,
             policy=policy,
             segment_bytes=settings.segment_bytes,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from beanpole.log.files.filelog import PAUSE_NS, SHORT_SYNC_NS, SHORT_SYNCS
+from beanpole.log.limits import PAUSE_NS, SHORT_SYNC_NS, SHORT_SYNCS
 from beanpole.log.log import Policy
 from beanpole.server.connection import Connection
 from tests.simulation.disk import SimDisk

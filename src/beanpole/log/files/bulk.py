@@ -7,7 +7,8 @@ from beanpole.engine.engine import Engine
 from beanpole.log.accounts import Accounts
 from beanpole.log.compaction import write_all
 from beanpole.log.encoder import Encoder
-from beanpole.log.files.disk import DiskDirectory, File
+from beanpole.log.files.disk import DiskDirectory
+from beanpole.log.files.diskfile import File
 from beanpole.log.files.names import segment_name
 
 

@@ -1,6 +1,7 @@
 """The disk as the log sees it: one directory, a few files, and the calls whose order decides what a crash leaves.
 
-Everything that the log does to a disk goes through :class:`Directory` and :class:`File`, so that a simulated disk can
+Everything that the log does to a disk goes through :class:`Directory` and
+:class:`~beanpole.log.files.diskfile.File`, so that a simulated disk can
 take their place and lose, tear or refuse what it likes.
 """
 
@@ -11,31 +12,10 @@ from pathlib import Path
 from typing import Protocol
 
 from beanpole.errors import ExitCode, StartError
-from beanpole.log.files.diskfile import DiskFile
+from beanpole.log.files.diskfile import DiskFile, File
 
 LOCK_NAME = "lock"
 """The same file and the same kind of lock as beanstalkd's, so that the two can't use a directory at once."""
-
-
-class File(Protocol):
-    """An open file of the log."""
-
-    name: str
-
-    def fileno(self) -> int:
-        """Return the descriptor, for the thread that syncs."""
-
-    def write(self, offset: int, data: bytes | memoryview) -> None:
-        """Write all of `data` at an offset. Raise OSError when not all of it can be."""
-
-    def zero(self, start: int, end: int) -> None:
-        """Return when all that was written, and zeros from `start` to `end`, are on disk."""
-
-    def sync(self) -> None:
-        """Return when everything written is on disk."""
-
-    def close(self) -> None:
-        """Close the file."""
 
 
 class Directory(Protocol):

@@ -1,16 +1,52 @@
-"""A file of the operating system, written and synced without Python's lock."""
+"""An open file of the log, and one of the operating system, written and synced without Python's lock."""
 
 import os
 
 import cython
 from cython.cimports.beanpole.log.files.syncer import fill, sync_fd, write_at
-from cython.cimports.cpython.buffer import Py_buffer, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cython.cimports.cpython.buffer import (
+    Py_buffer,
+    PyBUF_READ,
+    PyBUF_SIMPLE,
+    PyBuffer_Release,
+    PyObject_GetBuffer,
+)
+from cython.cimports.cpython.memoryview import PyMemoryView_FromMemory
 from cython.cimports.libc.stdint import int64_t
 
 
 @cython.cclass
-class DiskFile:
-    """A file of the operating system. The fields stand in ``diskfile.pxd``."""
+class File:
+    """An open file of the log. This one keeps nothing; others replace all of its methods.
+
+    A compiled one overrides ``put``, one in Python ``write``. The fields stand in ``diskfile.pxd``.
+    """
+
+    def fileno(self) -> int:
+        """Return the descriptor, for the thread that syncs; -1: it has none."""
+        return -1
+
+    def write(self, offset: int64_t, data: bytes | memoryview) -> None:
+        """Write all of `data` at an offset. Raise OSError when not all of it can be."""
+
+    def put(self, offset, data, size):
+        """Do what `write` does."""
+        self.write(offset, PyMemoryView_FromMemory(cython.cast(cython.p_char, data), size, PyBUF_READ))
+        return 0
+
+    def zero(self, start: int64_t, end: int64_t) -> None:
+        """Return when all that was written, and zeros from `start` to `end`, are on disk."""
+
+    def sync(self):
+        """Return when everything written is on disk."""
+
+    def close(self) -> None:
+        """Close the file."""
+
+
+@cython.cclass
+class DiskFile(File):
+    """A file of the operating system."""
 
     def __cinit__(self, name: str, fd: cython.int):
         self.name = name
@@ -21,12 +57,17 @@ class DiskFile:
 
     def write(self, offset: int64_t, data: bytes | memoryview) -> None:
         view: Py_buffer
-        failure: cython.int
         PyObject_GetBuffer(data, cython.address(view), PyBUF_SIMPLE)
+        try:
+            self.put(offset, cython.cast(cython.p_char, view.buf), view.len)
+        finally:
+            PyBuffer_Release(cython.address(view))
+
+    def put(self, offset, data, size):
+        failure: cython.int
         with cython.nogil:
-            failure = write_at(self.fd, cython.cast(cython.p_char, view.buf), view.len, offset)
-        PyBuffer_Release(cython.address(view))
-        check(failure)
+            failure = write_at(self.fd, data, size, offset)
+        return check(failure)
 
     def zero(self, start: int64_t, end: int64_t) -> None:
         failure: cython.int
@@ -34,7 +75,7 @@ class DiskFile:
             failure = fill(self.fd, start, end)
         check(failure)
 
-    def sync(self) -> None:
+    def sync(self):
         failure: cython.int
         with cython.nogil:
             failure = sync_fd(self.fd, False)

@@ -5,14 +5,16 @@ from libc.stdint cimport int64_t
 from beanpole.engine.engine cimport Engine
 from beanpole.log.accounts cimport Accounts
 from beanpole.log.clock cimport LogClock
+from beanpole.log.compaction cimport Compaction
 from beanpole.log.encoder cimport Encoder, Position
+from beanpole.log.files.diskfile cimport File
 
 @cython.final
 cdef class FileLog:                      # `beanpole.log.log.Log`
     cdef readonly object directory       # `Directory`
     cdef readonly object runner          # `Runner`
-    cdef object now_ns                   # `Callable[[], int]`
-    cdef object wall_ns                  # `Callable[[], int]`
+    cdef object now_ns                   # `Callable[[], int]`, the monotonic clock; None: that of the system
+    cdef object wall_ns                  # the same for the wall clock
     cdef object observer                 # `Observer`
     cdef readonly object policy          # `Policy`
     cdef bint always                     # replies wait for a sync: a field of the policy
@@ -20,12 +22,13 @@ cdef class FileLog:                      # `beanpole.log.log.Log`
     cdef readonly Accounts accounts
     cdef public Encoder records
     cdef readonly object pool            # `Pool`
-    cdef public object compaction        # `Compaction`
+    cdef public Compaction compaction
     cdef public object on_durable               # `Callable[[], None]`
     cdef object on_failure               # `Callable[[OSError], None]`
     cdef public object on_pause          # `Callable[[str, int], None]` called with what the log did on the loop, and for how many nanoseconds
     cdef LogClock log_clock
     cdef readonly object open            # `Segment`: the one that is written or being sealed
+    cdef File file                       # of that one
     cdef readonly list sealed            # `list[Segment]`
     cdef int64_t sealed_bytes            # bytes of their files
     cdef list unsynced                   # `list[File | Directory]`: what must be synced before the open segment
@@ -41,13 +44,16 @@ cdef class FileLog:                      # `beanpole.log.log.Log`
     cdef bint scheduled                  # an append is to come soon
     cdef readonly object failure         # `OSError | None`
     cdef bint closed
-    cdef tuple clock(self)
+    cdef int64_t now(self) except? -1
+    cdef int64_t wall(self) except? -1
+    cdef (int64_t, int64_t) clock(self) except *
     cdef bint is_sealing(self) except -1
     cdef int write_turn(self) except -1
     cdef int write(self) except -1
     cdef int start_sync(self) except -1
     cdef bint may_sync_here(self) except -1
     cdef int sync_here(self) except -1
+    cdef int count_sync(self, int64_t took_ns) except -1
     cdef int64_t took(self, str what, int64_t began_ns) except -1
     cdef bint compact_some(self) except -1
     cdef int compact(self) except -1

@@ -24,14 +24,16 @@ from typing import Any
 import cython
 from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.log.accounts import Accounts
-from cython.cimports.beanpole.log.encoder import Encoder, Position
+from cython.cimports.beanpole.log.compaction import Compaction
+from cython.cimports.beanpole.log.encoder import Encoder, Piece, Position
+from cython.cimports.beanpole.log.files.diskfile import File
+from cython.cimports.beanpole.posix import monotonic_ns, wall_ns
 from cython.cimports.libc.stdint import int64_t
 
 from beanpole.errors import ExitCode, StartError
 from beanpole.log import limits
 from beanpole.log.accounts import NEVER, NOTHING
-from beanpole.log.compaction import Compaction
-from beanpole.log.files.disk import Directory, File
+from beanpole.log.files.disk import Directory
 from beanpole.log.files.names import segment_name
 from beanpole.log.files.pool import NO_SPACE, Pool
 from beanpole.log.files.recovery import Recovered, recover
@@ -44,23 +46,18 @@ from beanpole.log.reader import items_in
 CLOCK_CHECK_MS = 5000
 """Milliseconds between two looks of a log whether somebody has set the wall clock."""
 
-PAUSE_NS = 1_000_000
-"""Nanoseconds that the log must have held up the loop for the report of a slow turn to mention it."""
-
 CLOCK_SET_NS = 1_000_000_000
 """Nanoseconds by which the wall clock must have been set for an idle log to take note of it."""
 
 SYNC_HERE_BYTES = cython.declare(int64_t, 16_384)
 """Bytes that the loop may sync itself."""
 
-SHORT_SYNC_NS = 500_000
-"""Nanoseconds below which a sync is short: every client waits for one on the loop."""
-
-SHORT_SYNCS = 256
-"""Short syncs in a row after which the loop syncs a lone record beside other clients: so many for one that is not."""
-
 SPACE_RETRY_MS = 250
 """Milliseconds between two questions to a full disk whether it has space again."""
+
+PAUSE_NS = cython.declare(int64_t, limits.PAUSE_NS)
+SHORT_SYNC_NS = cython.declare(int64_t, limits.SHORT_SYNC_NS)
+SHORT_SYNCS = cython.declare(int64_t, limits.SHORT_SYNCS)
 
 
 @cython.cclass
@@ -72,10 +69,10 @@ class FileLog:
         directory: Directory,
         *,
         runner: Runner,
-        now_ns: Callable[[], int],
-        wall_ns: Callable[[], int],
         observer: Observer,
         policy: Policy,
+        now_ns: Callable[[], int] | None = None,
+        wall_ns: Callable[[], int] | None = None,
         segment_bytes: int = limits.SEGMENT_BYTES_DEFAULT,
         salt: int | None = None,
     ) -> None:
@@ -96,7 +93,7 @@ class FileLog:
         self.sealed_bytes = 0
         self.unsynced: list[File | Directory] = []
         self.written_lead_ns = 0
-        self.written = self.synced = Position(0, 0, 0)
+        self.written = self.synced = self.records.place()
         self.syncing = None
         self.previous: tuple[File, int] | None = None
         self.full_reason = ""
@@ -113,7 +110,7 @@ class FileLog:
             StartError: the log is damaged, or there is no space for what a log must have.
             OSError: the disk can't be read.
         """
-        now, wall = self.now_ns(), self.wall_ns()
+        now, wall = self.now(), self.wall()
         recovered = recover(self.directory, engine, self.records, now_ns=now, wall_ns=wall, progress=progress)
         self.log_clock = recovered.clock
         self.sealed = recovered.sealed
@@ -126,7 +123,7 @@ class FileLog:
             if recovered.open is None:
                 self.begin_first()
             else:
-                self.open = recovered.open
+                self.open, self.file = recovered.open, recovered.file
                 self.records.open_segment(self.open.number, self.open.size, recovered.used_bytes, recovered.salt)
             self.fill_pool()
             if recovered.open is not None:
@@ -141,7 +138,7 @@ class FileLog:
                 "deleted",
                 ExitCode.FAILED,
             )
-        self.written = self.synced = Position(self.records.index, self.open.number, self.records.used_bytes)
+        self.written = self.synced = self.records.place()
         return recovered
 
     def begin_first(self) -> None:
@@ -154,7 +151,7 @@ class FileLog:
         self.records.open_segment(number, size)
         self.open = self.take_from_pool(number, size)
         self.write()
-        self.open_file.sync()
+        self.file.sync()
         self.directory.sync()
 
     def write_time(self) -> None:
@@ -167,7 +164,7 @@ class FileLog:
             self.records.turn(self.open.number, self.records.used_bytes)
             self.written_lead_ns = self.records.clock[1]
             self.write()
-            self.open_file.sync()
+            self.file.sync()
 
     def fill_pool(self) -> None:
         """Provide what will be needed soon, as far as there is space: nobody waits yet."""
@@ -194,9 +191,17 @@ class FileLog:
 
     # --- the clock ----------------------------------------------------------------------------------------------------
 
+    def now(self):
+        """Return the time on the monotonic clock."""
+        return monotonic_ns() if self.now_ns is None else cython.cast(int64_t, self.now_ns())
+
+    def wall(self):
+        """Return the time on the wall clock."""
+        return wall_ns() if self.wall_ns is None else cython.cast(int64_t, self.wall_ns())
+
     def clock(self):
         """Return the log's clock and the wall clock's lead."""
-        return self.log_clock.read(self.now_ns(), self.wall_ns())
+        return self.log_clock.read(self.now(), self.wall())
 
     def check_clock(self) -> None:
         """Write the time if somebody has set the wall clock since it was written, and ask again in a while."""
@@ -219,12 +224,6 @@ class FileLog:
         """The last record that the policy lets replies depend on."""
         return self.synced.record if self.always else self.written.record
 
-    @property
-    def open_file(self) -> File:
-        """The file of the segment that is written or being sealed."""
-        assert self.open.file is not None, f"segment {self.open.number} is {self.open.state}, but its file is closed"
-        return self.open.file
-
     def is_sealing(self):
         """Whether records must wait in memory, for the segment that is written is full and not yet durable."""
         return self.next_size > 0
@@ -240,7 +239,7 @@ class FileLog:
                 self.compact()
                 if self.records.unwritten_bytes or with_time:
                     self.write_turn()
-                began_ns: int64_t = self.now_ns()
+                began_ns: int64_t = self.now()
                 self.write()
                 self.took("write", began_ns)
             if self.records.waits:
@@ -259,7 +258,12 @@ class FileLog:
 
     def write(self):
         """Write the encoder's buffer, up to where the segment ends: what is behind waits until that is durable."""
-        self.written, self.next_size = self.records.write_to(self.open_file.write)
+        piece: Piece
+        place: Position = self.records.piece(cython.address(piece))
+        if piece.size:
+            self.file.put(place.used_bytes - piece.size, piece.data, piece.size)
+        self.records.end_piece(cython.address(piece))
+        self.written, self.next_size = place, piece.next_bytes
         if self.next_size:
             self.open.advance("ended")
 
@@ -268,7 +272,7 @@ class FileLog:
         if self.syncing is not None or self.written == self.synced or self.failure is not None:
             return 0
         self.syncing = self.written
-        files, self.unsynced = [*self.unsynced, self.open_file], []
+        files, self.unsynced = [*self.unsynced, self.file], []
         self.runner.sync(files, self.sync_done)
 
     def may_sync_here(self):
@@ -290,8 +294,8 @@ class FileLog:
     def sync_here(self):
         """Sync without the thread: waking it, and the loop again, takes as long as a fast disk."""
         try:
-            began_ns: int64_t = self.now_ns()
-            self.open_file.sync()
+            began_ns: int64_t = self.now()
+            self.file.sync()
             took_ns: int64_t = self.took("sync", began_ns)
         except OSError as error:
             self.fail(error)
@@ -316,14 +320,15 @@ class FileLog:
         self.append()
         self.on_durable()
 
-    def count_sync(self, took_ns: int) -> None:
+    def count_sync(self, took_ns):
         """Count a sync for which replies may have waited."""
         self.engine.server_times.sync.add(took_ns // 1_000)
         self.short_syncs = self.short_syncs + 1 if took_ns < SHORT_SYNC_NS else 0
+        return 0
 
     def took(self, what, began_ns):
         """Report for how long turns waited since `began_ns`, if they noticed it; return that."""
-        took_ns: int64_t = self.now_ns() - began_ns
+        took_ns: int64_t = self.now() - began_ns
         if took_ns >= PAUSE_NS:
             self.on_pause(what, took_ns)
         return took_ns
@@ -349,11 +354,10 @@ class FileLog:
 
     def begin_segment(self) -> None:
         """Give the next segment its file: the one before is durable."""
-        began_ns: int64_t = self.now_ns()
+        began_ns: int64_t = self.now()
         try:
             self.open.advance("synced")
-            self.previous = self.open_file, self.written.used_bytes
-            self.open.file = None
+            self.previous = self.file, self.written.used_bytes
             self.sealed.append(self.open)
             self.sealed_bytes += self.open.size
             self.open = self.take_from_pool(self.open.number + 1, self.next_size)
@@ -389,10 +393,11 @@ class FileLog:
             if not self.runner.finish_background():
                 self.pool.put(size, self.pool.create(size, fast=True))
             taken = self.pool.take(size)
-        segment = Segment(number, taken[0], State.SPARE, taken[1])
+        segment = Segment(number, taken[0], State.SPARE)
         segment.advance("taken")
-        self.directory.rename(taken[1].name, segment_name(number))
-        taken[1].name = segment_name(number)
+        self.file = taken[1]
+        self.directory.rename(self.file.name, segment_name(number))
+        self.file.name = segment_name(number)
         return segment
 
     # --- room ---------------------------------------------------------------------------------------------------------
@@ -403,7 +408,7 @@ class FileLog:
 
     def make_room(self) -> None:
         """Provide room for the puts that wait for it, or find that the disk has none; let what waits run again."""
-        began_ns: int64_t = self.now_ns()
+        began_ns: int64_t = self.now()
         while missing := self.records.missing():
             if self.runner.finish_background():
                 continue  # a segment was being prepared, or removed
@@ -483,8 +488,9 @@ class FileLog:
 
     def compact_some(self):
         """Do that; return whether it came further, or will when the disk has done its part."""
-        compaction, full = self.compaction, self.is_full()
-        if compaction.segment == 0 and compaction.is_due(self.sealed_bytes, full=full):
+        compaction = self.compaction
+        full: cython.bint = self.is_full()
+        if compaction.segment == 0 and compaction.is_due(self.sealed_bytes, full):
             if self.sealed:
                 self.begin_compaction(self.sealed[0])
             elif (
@@ -500,7 +506,7 @@ class FileLog:
         comes_back = full and segment.size == self.accounts.segment_bytes
         if full and not self.can_move(segment, gives_back=comes_back):
             return False
-        came_further = compaction.step(at_once=full)
+        came_further = compaction.step(full)
         if self.compaction.emptied:
             segment.advance("moved")
             segment.comes_back = comes_back
@@ -600,11 +606,11 @@ class FileLog:
             self.records.end_segment()
             self.write()
             self.closed = True
-            self.open_file.sync()
+            self.file.sync()
             self.synced = self.written
             self.pool.close()
         self.closed = True
-        self.open_file.close()
+        self.file.close()
         if self.previous is not None:
             self.previous[0].close()
 

@@ -11,7 +11,8 @@ What is in the pool is booked in the accounts (:mod:`beanpole.log.accounts`).
 import errno
 
 from beanpole.log.accounts import Accounts
-from beanpole.log.files.disk import Directory, File
+from beanpole.log.files.disk import Directory
+from beanpole.log.files.diskfile import File
 from beanpole.log.files.names import is_spare, spare_name, spare_number, unfinished_name
 
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})

@@ -18,6 +18,7 @@ from beanpole.log.clock import LogClock
 from beanpole.log.encoder import Encoder
 from beanpole.log.errors import DamageError, OtherVersionError, VersionError
 from beanpole.log.files.disk import Directory
+from beanpole.log.files.diskfile import File
 from beanpole.log.files.names import segment_name, segment_number, spare_number, unfinished_name
 from beanpole.log.files.segment import Segment, State
 from beanpole.log.format import END_RECORD, VERSION, Kind, number_record
@@ -39,6 +40,9 @@ class Recovered(Recovery):
     sealed: list[Segment] = field(default_factory=list)
     open: Segment | None = None
     """The segment to go on in; None: a new one is begun."""
+
+    file: File = field(default_factory=File)
+    """Of that one."""
 
     used_bytes: int = 0
     """Of that one."""
@@ -162,8 +166,8 @@ def repair(  # noqa: PLR0913 - what was read, and what becomes of it
         end -= END_RECORD if replay.ended else 0
         file.write(0, data[:end])
         file.zero(end, segment.size)
-        segment.file, segment.state = file, State.OPEN
-        recovered.open, recovered.used_bytes, recovered.salt = segment, end, replay.salt
+        segment.state = State.OPEN
+        recovered.open, recovered.file, recovered.used_bytes, recovered.salt = segment, file, end, replay.salt
         return
     next_job_id = replay.restore.engine.next_job_id
     whole = data[:end] + (b"" if replay.ended else number_record(Kind.END, next_job_id, replay.salt))

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, Protocol
 
-from beanpole.log.files.disk import Directory, DiskDirectory, File
+from beanpole.log.files.disk import Directory, DiskDirectory
+from beanpole.log.files.diskfile import File
 from beanpole.log.files.syncer import Syncer
 
 SyncDone = Callable[[OSError | None, int], None]

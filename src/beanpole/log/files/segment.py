@@ -15,8 +15,6 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from beanpole.log.files.disk import File
-
 
 class State(StrEnum):
     """What becomes of a segment next."""
@@ -62,9 +60,6 @@ class Segment:
     """Bytes of the file."""
 
     state: State = State.SEALED
-    file: File | None = None
-    """Open only while it is written."""
-
     comes_back: bool = False
     """Whether its file is to become a spare, and is booked as one since it was emptied."""
 
