@@ -195,10 +195,10 @@ class Engine(Queue):
         if row.reserves and self.records.backlog_full():
             # Even if no job is ready: a session that waits gets the next job without sending another command.
             return Outcome.AGAIN
-        self.command_counts[cython.cast(cython.int, command.counted)] += 1
+        self.count_command(cython.cast(cython.int, command.counted), 1)
         outcome: cython.int = row.run(self, now_ns, session, command)
         if outcome == Outcome.AGAIN:
-            self.command_counts[cython.cast(cython.int, command.counted)] -= 1
+            self.count_command(cython.cast(cython.int, command.counted), -1)
         if self.opened is not None:
             offer_opened(self, now_ns)
         return outcome

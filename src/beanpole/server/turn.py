@@ -351,11 +351,7 @@ class Turn:
     def note_end(self, ended_ns):
         """Note when the turn ended; return what is known of it if it was slow, else None."""
         took_ns: int64_t = ended_ns - self.began_ns + self.held_up_ns
-        counts: cython.pointer(uint64_t) = self.engine.command_counts
-        total: uint64_t = 0
-        verb: cython.int
-        for verb in range(VERB_COUNT):
-            total += counts[verb]
+        total: uint64_t = self.engine.command_count
         times = self.engine.server_times
         times.turn.add(took_ns // 1_000)
         slow: object = self.slow_turn(took_ns) if took_ns >= SLOW_TURN_NS else None
@@ -363,7 +359,7 @@ class Turn:
             # With a log, about half of all turns only send what is durable now: they say nothing of load.
             times.turn_commands.add(total - self.command_count)
             self.command_count = total
-            memcpy(self.command_counts, counts, cython.sizeof(self.command_counts))
+            memcpy(self.command_counts, self.engine.command_counts, cython.sizeof(self.command_counts))
         self.began_ns = self.held_up_ns = self.heaviest_cost_ns = self.due_count = 0
         self.heaviest = None
         if self.waited_ns:

@@ -359,7 +359,7 @@ class Ids(LongCommand):
             session.moved_count += cost
         session.work = None
         if not self.touches:  # whoever watches how many jobs are done goes by this counter
-            queue.command_counts[cython.cast(cython.int, Verb.DELETE)] += self.done_count
+            queue.count_command(Verb.DELETE, self.done_count)
         session.out.begin(Word.TOUCHED if self.touches else Word.DELETED)
         session.out.add_number(self.done_count)
         if self.lost:

@@ -182,7 +182,7 @@ def cancel_reserve(queue, now_ns, session, command):
 
 def cancel(queue, session):
     """End the waiting of a session, of its own will: the reply of its reserve is TIMED_OUT."""
-    queue.command_counts[cython.cast(cython.int, Verb.CANCEL_RESERVE)] += 1
+    queue.count_command(Verb.CANCEL_RESERVE, 1)
     queue.stop_waiting(session)
     session.heard_at_ns = queue.now_ns
     session.last_verb = Verb.CANCEL_RESERVE

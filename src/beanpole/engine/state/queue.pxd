@@ -69,6 +69,7 @@ cdef class Queue:
     cdef Py_ssize_t[4] state_counts      # jobs by State
     cdef Py_ssize_t urgent_count         # ready jobs of a pri below URGENT_PRI_BELOW
     cdef uint64_t[VERB_COUNT] command_counts   # commands ever, by Verb
+    cdef uint64_t command_count          # the sum of these
     cdef uint64_t timeout_count          # reservations ever that ran out
     cdef uint64_t total_jobs_count       # jobs ever put
     cdef readonly ServerTimes server_times
@@ -115,6 +116,7 @@ cdef class Queue:
     cdef int wait(self, Session session, int64_t until_ns) except -1
     cdef int stop_waiting(self, Session session) except -1
     cdef int wake(self, Session session) except -1
+    cdef void count_command(self, int verb, int64_t count) noexcept
     cdef bint deadline_soon(self, int64_t now_ns, Session session) noexcept
     cdef int arm(self, Timed timed, int64_t due_ns) except -1
     cdef int64_t deadline(self) noexcept

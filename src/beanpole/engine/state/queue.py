@@ -417,6 +417,12 @@ class Queue:
         return 0
 
     @cython.final
+    def count_command(self, verb, count):
+        """Count a command, which has run `count` times."""
+        self.command_counts[verb] += count
+        self.command_count += count
+
+    @cython.final
     def deadline(self):
         """Return the moment of the next tick that has something to do, or -1."""
         if self.unsettled is not None or self.unattended is not None or self.opened is not None:
