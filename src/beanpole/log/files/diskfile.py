@@ -1,4 +1,8 @@
-"""An open file of the log, and one of the operating system, written and synced without Python's lock."""
+"""An open file of the log, and one of the operating system.
+
+Any thread may write and sync one, without Python's lock. The loop has calls of its own that keep the lock, which takes
+longer to give and to get back than to write a record: while it waits for the disk, it has nothing else to do.
+"""
 
 import os
 
@@ -19,7 +23,8 @@ from cython.cimports.libc.stdint import int64_t
 class File:
     """An open file of the log. This one keeps nothing; others replace all of its methods.
 
-    A compiled one overrides ``put``, one in Python ``write``. The fields stand in ``diskfile.pxd``.
+    A compiled one overrides ``write_here`` and ``sync_here`` besides, which are the loop's. The fields stand in
+    ``diskfile.pxd``.
     """
 
     def fileno(self) -> int:
@@ -29,7 +34,7 @@ class File:
     def write(self, offset: int64_t, data: bytes | memoryview) -> None:
         """Write all of `data` at an offset. Raise OSError when not all of it can be."""
 
-    def put(self, offset, data, size):
+    def write_here(self, offset, data, size):
         """Do what `write` does."""
         self.write(offset, PyMemoryView_FromMemory(cython.cast(cython.p_char, data), size, PyBUF_READ))
         return 0
@@ -37,8 +42,13 @@ class File:
     def zero(self, start: int64_t, end: int64_t) -> None:
         """Return when all that was written, and zeros from `start` to `end`, are on disk."""
 
-    def sync(self):
+    def sync(self) -> None:
         """Return when everything written is on disk."""
+
+    def sync_here(self):
+        """Do what `sync` does."""
+        self.sync()
+        return 0
 
     def close(self) -> None:
         """Close the file."""
@@ -57,17 +67,15 @@ class DiskFile(File):
 
     def write(self, offset: int64_t, data: bytes | memoryview) -> None:
         view: Py_buffer
-        PyObject_GetBuffer(data, cython.address(view), PyBUF_SIMPLE)
-        try:
-            self.put(offset, cython.cast(cython.p_char, view.buf), view.len)
-        finally:
-            PyBuffer_Release(cython.address(view))
-
-    def put(self, offset, data, size):
         failure: cython.int
+        PyObject_GetBuffer(data, cython.address(view), PyBUF_SIMPLE)
         with cython.nogil:
-            failure = write_at(self.fd, data, size, offset)
-        return check(failure)
+            failure = write_at(self.fd, cython.cast(cython.p_char, view.buf), view.len, offset)
+        PyBuffer_Release(cython.address(view))
+        check(failure)
+
+    def write_here(self, offset, data, size):
+        return check(write_at(self.fd, data, size, offset))
 
     def zero(self, start: int64_t, end: int64_t) -> None:
         failure: cython.int
@@ -75,11 +83,14 @@ class DiskFile(File):
             failure = fill(self.fd, start, end)
         check(failure)
 
-    def sync(self):
+    def sync(self) -> None:
         failure: cython.int
         with cython.nogil:
             failure = sync_fd(self.fd, False)
         check(failure)
+
+    def sync_here(self):
+        return check(sync_fd(self.fd, False))
 
     def close(self) -> None:
         os.close(self.fd)

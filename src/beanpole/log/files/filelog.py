@@ -261,7 +261,7 @@ class FileLog:
         piece: Piece
         place: Position = self.records.piece(cython.address(piece))
         if piece.size:
-            self.file.put(place.used_bytes - piece.size, piece.data, piece.size)
+            self.file.write_here(place.used_bytes - piece.size, piece.data, piece.size)
         self.records.end_piece(cython.address(piece))
         self.written, self.next_size = place, piece.next_bytes
         if self.next_size:
@@ -295,7 +295,7 @@ class FileLog:
         """Sync without the thread: waking it, and the loop again, takes as long as a fast disk."""
         try:
             began_ns: int64_t = self.now()
-            self.file.sync()
+            self.file.sync_here()
             took_ns: int64_t = self.took("sync", began_ns)
         except OSError as error:
             self.fail(error)
