@@ -23,6 +23,7 @@ cdef class Replay:
     cdef readonly Py_ssize_t good_bytes  # bytes up to the end of the last good record
     cdef readonly bint ended             # it ends with an END record
     cdef readonly uint64_t next_segment  # the segment that is known to follow it; 0: none is
+    cdef bytes name                      # of the tube whose job was read last; None: none was
     cdef Verdict verdict                 # what stands behind good_bytes, if it has no end
     cdef readonly str problem            # `str | None`: the same in words; None: nothing is wrong
     cdef int put(self, Record *record, uint32_t segment) except -1

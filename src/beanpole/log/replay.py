@@ -17,7 +17,7 @@ from cython.cimports.beanpole.log.encoder import Encoder
 from cython.cimports.beanpole.log.format import FRAME, KEPT_FIXED, Kind
 from cython.cimports.beanpole.log.reader import Record, Verdict, problem_of, read_record
 from cython.cimports.libc.stdint import int64_t, uint64_t
-from cython.cimports.libc.string import memset
+from cython.cimports.libc.string import memcmp, memset
 
 from beanpole.errors import RulesError
 from beanpole.log.format import FIELDS
@@ -100,11 +100,16 @@ class Replay:
         """Apply a record that holds a job whole."""
         if self.orphans:
             self.orphans.discard(record.job.id)
-        name: bytes = record.name[: record.name_bytes]
+        size: cython.Py_ssize_t = record.name_bytes
+        # Most jobs are in the tube of the one before, which is found at once by the very object that it has as a name.
+        name: bytes = self.name
+        if name is None or len(name) != size or memcmp(cython.cast(cython.p_const_char, name), record.name, size):
+            name = record.name[:size]
         body = cython.cast(cython.p_const_char, record.body)
         tags = cython.cast(cython.p_const_char, record.tags)
         numbers = cython.address(record.job)
-        self.restore.put(numbers, name, body, record.body_bytes, tags, record.tag_bytes, segment)
+        job: Job = self.restore.put(numbers, name, body, record.body_bytes, tags, record.tag_bytes, segment)
+        self.name = job.tube.name
         return 0
 
     def apply(self, record, segment):
