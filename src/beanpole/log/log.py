@@ -15,6 +15,7 @@ from typing import Protocol
 
 from beanpole.engine.engine import Engine
 from beanpole.engine.state.records import Records
+from beanpole.log.turnlog import TurnLog
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how many parts of it are done, and how many there are."""
@@ -32,7 +33,7 @@ class Recovery:
     """What a crash left and how it was repaired, a sentence each."""
 
 
-class Log:
+class Log(TurnLog):
     """What a server needs of a log. This one keeps nothing; others replace all of its methods."""
 
     def __init__(self) -> None:

@@ -3,13 +3,14 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 from beanpole.engine.engine cimport Engine
+from beanpole.log.turnlog cimport TurnLog
 from beanpole.protocol.commands cimport VERB_COUNT
 from beanpole.server.connection cimport Connection, Transport
 
 @cython.final
 cdef class Turn:
     cdef readonly Engine engine
-    cdef object log                      # what makes records durable; see log.log.Log
+    cdef TurnLog log                     # what makes records durable; see log.log.Log
     cdef public object run_soon          # `Callable[[], None]` asks for another turn, without an event
     cdef readonly bint one_reply_per_send
     cdef bint stopped                    # no more turns, and nothing more is sent

@@ -255,14 +255,14 @@ class Turn:
         records = self.engine.records
         if records.index != self.appended_index or records.loose or records.waits:
             self.appended_index = records.index
-            self.log.append()
+            self.log.append_turn()
         if self.stalled and not self.engine.records.waits:
             self.queue += self.stalled
             self.stalled = []
         sending = self.sending
         if sending:
             if self.durable_index < records.index:
-                self.durable_index = self.log.durable_index
+                self.durable_index = self.log.durable()
             # Asked after the commands ran: what they read was true while nobody else could lead.
             floor_index: uint64_t = self.log.read_floor if records.wants_reservations else 0
             self.sending = []
@@ -280,7 +280,7 @@ class Turn:
             return
         self.began_ns = now_ns
         self.cost_before_ns = self.cost_left_ns
-        self.durable_index = self.log.durable_index
+        self.durable_index = self.log.durable()
         held = self.held
         self.held = []
         for each in held:

@@ -8,9 +8,10 @@ from beanpole.log.clock cimport LogClock
 from beanpole.log.compaction cimport Compaction
 from beanpole.log.encoder cimport Encoder, Position
 from beanpole.log.files.diskfile cimport File
+from beanpole.log.turnlog cimport TurnLog
 
 @cython.final
-cdef class FileLog:                      # `beanpole.log.log.Log`
+cdef class FileLog(TurnLog):             # `beanpole.log.log.Log`
     cdef readonly object directory       # `Directory`
     cdef readonly object runner          # `Runner`
     cdef object now_ns                   # `Callable[[], int]`, the monotonic clock; None: that of the system
@@ -47,7 +48,9 @@ cdef class FileLog:                      # `beanpole.log.log.Log`
     cdef int64_t now(self) except? -1
     cdef int64_t wall(self) except? -1
     cdef (int64_t, int64_t) clock(self) except *
+    cdef bint is_ended(self) noexcept
     cdef bint is_sealing(self) except -1
+    cdef int append_records(self, bint with_time) except -1
     cdef int write_turn(self) except -1
     cdef int write(self) except -1
     cdef int start_sync(self) except -1

@@ -205,9 +205,9 @@ class FileLog:
 
     def check_clock(self) -> None:
         """Write the time if somebody has set the wall clock since it was written, and ask again in a while."""
-        if not self.ended:
+        if not self.is_ended():
             if abs(self.clock()[1] - self.written_lead_ns) > CLOCK_SET_NS:
-                self.append(with_time=self.records.used_bytes > SEGMENT_HEADER)  # a new header says the time itself
+                self.append_records(self.records.used_bytes > SEGMENT_HEADER)  # a new header says the time itself
             self.runner.later(CLOCK_CHECK_MS / 1000, self.check_clock)
 
     def write_turn(self):
@@ -222,22 +222,32 @@ class FileLog:
     @property
     def durable_index(self) -> int:
         """The last record that the policy lets replies depend on."""
+        return self.durable()
+
+    def durable(self):
         return self.synced.record if self.always else self.written.record
 
     def is_sealing(self):
         """Whether records must wait in memory, for the segment that is written is full and not yet durable."""
         return self.next_size > 0
 
-    def append(self, *, with_time: bool = False) -> None:
-        """Write the records since the last call, and move some of what compaction moves; with the time if asked to."""
-        if self.ended:
-            return
+    def append(self) -> None:
+        """Write the records since the last call, and move some of what compaction moves."""
+        self.append_records(False)
+
+    def append_turn(self):
+        return self.append_records(False)
+
+    def append_records(self, with_time):
+        """Do what :meth:`append` does, also without a record if the time is to be written."""
+        if self.is_ended():
+            return 0
         try:
             if self.records.stale_pauses:
                 self.records.write_stale_pauses()
             if not self.is_sealing():
                 self.compact()
-                if self.records.unwritten_bytes or with_time:
+                if with_time or self.records.buffer.size > self.records.taken:
                     self.write_turn()
                 began_ns: int64_t = self.now()
                 self.write()
@@ -335,12 +345,11 @@ class FileLog:
 
     def sync_by_time(self) -> None:
         """Sync what is written, and again in a while."""
-        if not self.ended and self.policy.interval_ms:
+        if not self.is_ended() and self.policy.interval_ms:
             self.start_sync()
             self.runner.later(self.policy.interval_ms / 1000, self.sync_by_time)
 
-    @property
-    def ended(self) -> bool:
+    def is_ended(self):
         """Whether nothing is written any more."""
         return self.failure is not None or self.closed
 
@@ -438,7 +447,7 @@ class FileLog:
     def retry(self) -> None:
         """Ask the disk for space again, and let puts of large jobs alone ask for themselves."""
         self.preparing = False
-        if self.ended:
+        if self.is_ended():
             return
         if self.is_full():
             self.observer.log_full(self.full_reason)
@@ -464,13 +473,13 @@ class FileLog:
         if isinstance(file, OSError):
             if file.errno not in NO_SPACE:
                 self.fail(file)
-            elif not self.ended:
+            elif not self.is_ended():
                 if self.accounts.is_short(self.records.left()):
                     self.note_full(file.strerror or str(file), 0)
                 self.retry_later()
             return
         self.pool.add(self.accounts.segment_bytes, file)
-        if self.is_full() and self.accounts.is_short(self.records.left()) and not self.ended:
+        if self.is_full() and self.accounts.is_short(self.records.left()) and not self.is_ended():
             self.prepare_segment()  # the disk has space again, and one segment is not enough
         self.schedule()
 
@@ -544,7 +553,7 @@ class FileLog:
     def append_scheduled(self) -> None:
         """Append what compaction moves."""
         self.scheduled = False
-        if not self.ended:
+        if not self.is_ended():
             self.append()
             self.remove_emptied()
 
@@ -593,7 +602,7 @@ class FileLog:
         Raises:
             OSError: the last write or sync failed.
         """
-        if not self.ended:
+        if not self.is_ended():
             self.append()
             while self.is_sealing() or self.syncing is not None or self.written != self.synced:
                 self.start_sync()
