@@ -22,12 +22,12 @@ from functools import partial
 from typing import Any
 
 import cython
+from cython.cimports.beanpole import posix
 from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.log.accounts import Accounts
 from cython.cimports.beanpole.log.compaction import Compaction
 from cython.cimports.beanpole.log.encoder import Encoder, Piece, Position
 from cython.cimports.beanpole.log.files.diskfile import File
-from cython.cimports.beanpole.posix import monotonic_ns, wall_ns
 from cython.cimports.libc.stdint import int64_t
 
 from beanpole.errors import ExitCode, StartError
@@ -193,11 +193,11 @@ class FileLog:
 
     def now(self):
         """Return the time on the monotonic clock."""
-        return monotonic_ns() if self.now_ns is None else cython.cast(int64_t, self.now_ns())
+        return posix.monotonic_ns() if self.now_ns is None else cython.cast(int64_t, self.now_ns())
 
     def wall(self):
         """Return the time on the wall clock."""
-        return wall_ns() if self.wall_ns is None else cython.cast(int64_t, self.wall_ns())
+        return posix.wall_ns() if self.wall_ns is None else cython.cast(int64_t, self.wall_ns())
 
     def clock(self):
         """Return the log's clock and the wall clock's lead."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from beanpole.log.files.disk import LOCK_NAME
+from beanpole.log.files.diskfile import File
 from beanpole.log.files.names import is_spare, segment_number
 from beanpole.log.format import NEXT_RECORD
 from beanpole.log.reader import durable_beyond
@@ -33,10 +34,8 @@ def nothing(*_arguments: object) -> Any:  # noqa: ANN401 - it is any method that
     """Do nothing: what recovery writes is not written."""
 
 
-class ForgetfulFile:
+class ForgetfulFile(File):
     """A file that forgets what is written to it."""
-
-    fileno = write = zero = sync = close = staticmethod(nothing)
 
     def __init__(self, name: str) -> None:
         self.name = name
