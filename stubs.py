@@ -93,7 +93,7 @@ class Header:
             module, _, told = told.rpartition(".")
             if module:
                 self.modules[told] = module
-            bases = ", ".join(each for each in (found[2], told) if each)
+            bases = ", ".join(each for each in (told, found[2]) if each)
             base = self  # what the base class declares is not for Python code here either
             if found[2] in self.modules:
                 base = Header(SOURCE.joinpath(*self.modules[found[2]].split(".")).with_suffix(".pxd"))
