@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 from beanpole.engine.engine import Engine
-from beanpole.engine.state.job import Job, State
+from beanpole.engine.state.job import Job, JobCount, State
 from beanpole.engine.state.tags import KeyBit, Tag
 from beanpole.log.compaction import schedules_in
 from beanpole.log.encoder import Encoder
@@ -25,8 +25,8 @@ from tests.simulation.said import SCHEDULE, Said, schedules_of
 ONCE_RECORD = 41
 """Bytes of the record of a token, without the job of its put."""
 
-CHANGING = attrgetter("pri", "delay_s", "ttr_s", "release_count", "bury_count", "kick_count", "timeout_count")
-"""What tells one version from another: each recorded change counts one of the counters up."""
+CHANGING = (JobCount.RELEASES, JobCount.BURIES, JobCount.KICKS, JobCount.TIMEOUTS)
+"""What tells one version from another: each recorded change counts one of them up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,8 @@ def see(job: Job, bury_number: int = 0) -> Seen:
     state = State.READY if job.state == State.RESERVED or under_way else State(job.state)
     until_ns = job.deadline_at_ns if state == State.DELAYED else 0
     number = bury_number if state == State.BURIED else 0
-    return Seen(CHANGING(job), state, until_ns, job.reserve_count, number, texts(job), attempt)
+    numbers = (job.pri, job.delay_s, job.ttr_s, *[job.count(what) for what in CHANGING])
+    return Seen(numbers, state, until_ns, job.count(JobCount.RESERVES), number, texts(job), attempt)
 
 
 def attempts(job: Job) -> tuple[int, bool, bytes]:
@@ -148,7 +149,7 @@ class JobHistory:
 
     @property
     def reserve_count(self) -> int:
-        return 0 if self.job is None else self.job.reserve_count
+        return 0 if self.job is None else self.job.count(JobCount.RESERVES)
 
 
 Pause = tuple[int, int] | None

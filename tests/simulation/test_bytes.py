@@ -10,7 +10,7 @@ import pytest
 
 from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
-from beanpole.engine.state.job import State
+from beanpole.engine.state.job import JobCount, State
 from beanpole.log.compaction import Compaction, group_pauses
 from beanpole.log.encoder import Encoder
 from beanpole.log.errors import DamageError
@@ -46,10 +46,10 @@ def state_of(engine: Engine) -> Jobs:
             job.ttr_s,
             job.deadline_at_ns if job.id in waiting else 0,
             job.created_at_ns,
-            job.timeout_count,
-            job.release_count,
-            job.bury_count,
-            job.kick_count,
+            job.count(JobCount.TIMEOUTS),
+            job.count(JobCount.RELEASES),
+            job.count(JobCount.BURIES),
+            job.count(JobCount.KICKS),
         )
         for job in engine.jobs.jobs()
     )

@@ -8,7 +8,7 @@ from cython.cimports.beanpole.engine.state.failures import Failures
 from cython.cimports.beanpole.engine.state.groupjobs import group_name, ready_count
 from cython.cimports.beanpole.engine.state.groups import has_group_rules
 from cython.cimports.beanpole.engine.state.heap import Heap, Item, entry_of
-from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of
+from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of, holder_of
 from cython.cimports.beanpole.engine.state.once import OnceTable
 from cython.cimports.beanpole.engine.state.schedule import Schedule, ScheduleTable
 from cython.cimports.beanpole.engine.state.session import Session, wide_waiting
@@ -70,10 +70,13 @@ def check_counts(engine: Engine) -> None:
         heap: Heap = engine.heap_of(job)
         counts[job.state] += 1
         urgent += job.state == State.READY and job.pri < limits.URGENT_PRI_BELOW
-        assert 0 <= job.heap_index - heap.gone < heap.count, f"job {job.id} stands in no heap"
+        assert job.heap_index >= 0, f"job {job.id} stands in no heap"
+        assert 0 <= entry_of(heap, job) - heap.entries < heap.count, f"job {job.id} stands in no place of its heap"
         assert entry_of(heap, job).item == cython.cast(cython.p_void, job), f"job {job.id} stands in another heap"
         assert engine.tubes.get(job.tube.name) is job.tube, f"job {job.id} is in a tube that is gone"
-        assert (job.holder is not None) == (job.state == State.RESERVED), f"job {job.id} has a wrong holder"
+        is_held = job.state == State.RESERVED
+        assert is_held == (holder_of(job) is not None), f"job {job.id} has no holder"
+        assert is_held or job.flags & Flag.COUNTING or job.place.holder is cython.NULL, f"job {job.id} has a holder"
     for state in range(4):
         assert counts[state] == engine.state_counts[state], (
             f"{counts[state]} jobs are in state {state}, but {engine.state_counts[state]} are counted"
@@ -320,7 +323,7 @@ def check_sessions(engine: Engine) -> None:
     ]
     for each in engine.jobs.jobs():
         job: Job = each
-        holder = job.holder
+        holder = holder_of(job)
         is_held = holder is None or holder.used is not None or holder.lost or holder in leaving
         assert is_held, f"job {job.id} is held by a session that is closed"
     lost = [session for session in sessions if session.lost]

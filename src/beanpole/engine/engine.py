@@ -47,7 +47,7 @@ from cython.cimports.beanpole.engine.policies.throttle import and_opened, attach
 from cython.cimports.beanpole.engine.policies.uniqueness import forget_key, keep_key, settle
 from cython.cimports.beanpole.engine.state.groups import open_timed
 from cython.cimports.beanpole.engine.state.heap import Timed
-from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of
+from cython.cimports.beanpole.engine.state.job import Flag, Job, JobCount, State, count_one, deadline_of
 from cython.cimports.beanpole.engine.state.queue import Outcome, Queue
 from cython.cimports.beanpole.engine.state.session import Session
 from cython.cimports.beanpole.engine.state.tube import Tube, Watch
@@ -316,7 +316,7 @@ class Engine(Queue):
     def end_time_to_run(self, now_ns, job, changed):
         """Let a job come back whose time to run is over. One that dies counts as several, for it is written whole."""
         self.timeout_count += 1
-        job.timeout_count += 1
+        count_one(job, JobCount.TIMEOUTS)
         job.tube.total_timeout_count += 1
         if job.tube.rules is not None or job.tag_bytes:
             end: End = End.EXCUSED if is_excused(job, now_ns) else End.TIMED_OUT

@@ -26,7 +26,17 @@ from cython.cimports.beanpole.engine.policies.uniqueness import forget_key
 from cython.cimports.beanpole.engine.state.groupjobs import group_name
 from cython.cimports.beanpole.engine.state.groups import choose, order, place, recall
 from cython.cimports.beanpole.engine.state.heap import Heap
-from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of, new_job, set_tags
+from cython.cimports.beanpole.engine.state.job import (
+    Flag,
+    Job,
+    JobCount,
+    State,
+    deadline_of,
+    job_count,
+    new_job,
+    set_count,
+    set_tags,
+)
 from cython.cimports.beanpole.engine.state.once import OnceTable, Token
 from cython.cimports.beanpole.engine.state.schedule import Schedule, ScheduleTable
 from cython.cimports.beanpole.engine.state.session import Session
@@ -75,7 +85,7 @@ class Restore:
             self.take_out(old)
             if old.tube is not tube:
                 self.drop_tube(old.tube)
-        job: Job = new_job(numbers.id, tube, body, body_bytes)
+        job: Job = new_job(numbers.id, tube, body, body_bytes, tag_bytes)
         if job is None:
             raise MemoryError
         if tag_bytes:
@@ -123,9 +133,9 @@ class Restore:
         If it was reserved as often before, it was touched, and waits for whom it did.
         """
         job: Job = self.engine.jobs.find(id)
-        if job is not None and job.reserve_count != reserve_count:
+        if job is not None and job_count(job, JobCount.RESERVES) != reserve_count:
             self.kept.pop(id, None)
-            job.reserve_count = reserve_count
+            set_count(job, JobCount.RESERVES, reserve_count)
         return 0
 
     def count_attempt(self, id, attempt, reserve_count):
@@ -133,7 +143,7 @@ class Restore:
         job: Job = self.engine.jobs.find(id)
         if job is None:
             return 0
-        job.reserve_count = reserve_count
+        set_count(job, JobCount.RESERVES, reserve_count)
         if has_count(job):
             put_attempt(job, attempt, True)
             self.under_way[id] = None
@@ -144,7 +154,7 @@ class Restore:
         self.kept.pop(id, None)
         job: Job = self.engine.jobs.find(id)
         if job is not None and token:
-            job.reserve_count = reserve_count
+            set_count(job, JobCount.RESERVES, reserve_count)
             self.kept[id] = (token, seconds)
         return 0
 
@@ -262,11 +272,11 @@ class Restore:
         job.pri = numbers.pri
         job.delay_s = numbers.delay_s
         job.ttr_s = numbers.ttr_s
-        job.reserve_count = numbers.reserve_count
-        job.timeout_count = numbers.timeout_count
-        job.release_count = numbers.release_count
-        job.bury_count = numbers.bury_count
-        job.kick_count = numbers.kick_count
+        set_count(job, JobCount.RESERVES, numbers.reserve_count)
+        set_count(job, JobCount.TIMEOUTS, numbers.timeout_count)
+        set_count(job, JobCount.RELEASES, numbers.release_count)
+        set_count(job, JobCount.BURIES, numbers.bury_count)
+        set_count(job, JobCount.KICKS, numbers.kick_count)
         if job.flags & Flag.SUPERSEDED:
             self.superseded[job.id] = None
         if job.tag_bytes and is_under_way(job):
@@ -285,7 +295,11 @@ class Restore:
             return engine.enter(job, State.BURIED, cython.cast(int64_t, numbers.bury_order))
         assert numbers.state == State.READY, "a log holds a job in a state that is none of its states"
         since_ns: int64_t = 0
-        if job.reserve_count == 0 and job.bury_count == 0 and job.kick_count == 0:
+        if (
+            job_count(job, JobCount.RESERVES) == 0
+            and job_count(job, JobCount.BURIES) == 0
+            and job_count(job, JobCount.KICKS) == 0
+        ):
             since_ns = job.created_at_ns + job.delay_s * SECOND_NS
         return engine.enter_at(job, State.READY, job.pri, since_ns)
 
@@ -382,7 +396,7 @@ class Restore:
             keep(engine, session, token, seconds, False)
             lose(engine, engine.started_at_ns, session)
         engine.leave(job)
-        job.holder = session
+        job.place.holder = cython.cast(cython.p_void, session)
         due_ns: int64_t = engine.started_at_ns + max(job.ttr_s, session.keep.seconds) * SECOND_NS
         engine.enter_at(job, State.RESERVED, due_ns, engine.started_at_ns)
         if job.tube.rules is not None:
@@ -440,7 +454,7 @@ def note_begun(tube: Tube, heap: Heap) -> cython.int:
     at: cython.Py_ssize_t
     for at in range(heap.count):
         job: Job = cython.cast(Job, heap.entries[at].item)
-        if job.reserve_count:
+        if job_count(job, JobCount.RESERVES):
             group: Group = tube.groups.by_name[group_name(job)]
             if group.begun == 0 or job.id < group.begun:
                 group.begun = job.id

@@ -13,7 +13,15 @@ from typing import Any
 
 import cython
 from cython.cimports.beanpole.engine.state.heap import entry_of
-from cython.cimports.beanpole.engine.state.job import State, deadline_of
+from cython.cimports.beanpole.engine.state.job import (
+    JobCount,
+    State,
+    body_of,
+    deadline_of,
+    holder_of,
+    job_count,
+    tags_of,
+)
 from cython.cimports.beanpole.engine.state.records import Records, Room
 from cython.cimports.beanpole.engine.state.schedule import ScheduleState
 from cython.cimports.beanpole.engine.state.tags import attempt_of
@@ -130,7 +138,7 @@ class Encoder(Records):
         at: cython.p_uchar = self.begin(size + self.kept_behind(job, size))
         at[FRAME] = Kind.CHANGED
         self.job(at + FRAME + 1, job)
-        memcpy(at + CHANGED_RECORD, job.body + job.body_bytes + 2, job.tag_bytes)
+        memcpy(at + CHANGED_RECORD, tags_of(job), job.tag_bytes)
         self.finish(at, size)
         return self.keep_on(job)
 
@@ -147,7 +155,7 @@ class Encoder(Records):
         at[FRAME] = Kind.RESERVED
         put_u64(at + FRAME + 1, job.id)
         put_u64(at + FRAME + 9, deadline_of(job))
-        put_u32(at + FRAME + 17, job.reserve_count)
+        put_u32(at + FRAME + 17, job_count(job, JobCount.RESERVES))
         return self.finish(at, RESERVED_RECORD)
 
     def attempt_begun(self, job):
@@ -159,21 +167,21 @@ class Encoder(Records):
         at[FRAME] = Kind.ATTEMPT
         put_u64(at + FRAME + 1, job.id)
         put_u32(at + FRAME + 9, attempt_of(job, cython.address(under_way)))
-        put_u32(at + FRAME + 13, job.reserve_count)
+        put_u32(at + FRAME + 13, job_count(job, JobCount.RESERVES))
         self.finish(at, ATTEMPT_RECORD)
         return self.let_loose()
 
     def job_kept(self, job, kept):
         """Write for whom a job waits, or that it waits for nobody; not where deletes need the room."""
-        token: bytes = job.holder.keep.token if kept else b""
+        token: bytes = holder_of(job).keep.token if kept else b""
         size: cython.Py_ssize_t = KEPT_FIXED + len(token)
         if not self.accounts.room_for_note(self.left(), size):
             return 0
         at: cython.p_uchar = self.begin(size)
         at[FRAME] = Kind.KEPT
         put_u64(at + FRAME + 1, job.id)
-        put_u32(at + FRAME + 9, job.reserve_count)
-        put_u16(at + FRAME + 13, job.holder.keep.seconds if kept else 0)
+        put_u32(at + FRAME + 9, job_count(job, JobCount.RESERVES))
+        put_u16(at + FRAME + 13, holder_of(job).keep.seconds if kept else 0)
         memcpy(at + KEPT_FIXED, cython.cast(cython.p_const_char, token), len(token))
         self.finish(at, size)
         return self.let_loose()
@@ -183,14 +191,14 @@ class Encoder(Records):
 
         Of what stands in two segments, a cluster's log can lose the second half.
         """
-        if job.state != State.RESERVED or job.holder.keep is None:
+        if job.state != State.RESERVED or holder_of(job).keep is None:
             return 0
-        behind: cython.Py_ssize_t = KEPT_FIXED + len(job.holder.keep.token)
+        behind: cython.Py_ssize_t = KEPT_FIXED + len(holder_of(job).keep.token)
         return behind if self.accounts.room_for_note(0, size + behind) else 0
 
     def keep_on(self, job):
         """Write again for whom a job waits of which something else was written while it is held."""
-        return self.job_kept(job, True) if job.state == State.RESERVED and job.holder.keep is not None else 0
+        return self.job_kept(job, True) if job.state == State.RESERVED and holder_of(job).keep is not None else 0
 
     def let_loose(self):
         """Let no reply wait for the record that was written last."""
@@ -407,11 +415,11 @@ class Encoder(Records):
         at = put_u32(at, job.pri)
         at = put_u32(at, job.delay_s)
         at = put_u32(at, job.ttr_s)
-        at = put_u32(at, job.reserve_count)
-        at = put_u32(at, job.timeout_count)
-        at = put_u32(at, job.release_count)
-        at = put_u32(at, job.bury_count)
-        at = put_u32(at, job.kick_count)
+        at = put_u32(at, job_count(job, JobCount.RESERVES))
+        at = put_u32(at, job_count(job, JobCount.TIMEOUTS))
+        at = put_u32(at, job_count(job, JobCount.RELEASES))
+        at = put_u32(at, job_count(job, JobCount.BURIES))
+        at = put_u32(at, job_count(job, JobCount.KICKS))
         at[0] = State.READY if job.state == State.RESERVED else job.state
         return at + 1
 
@@ -422,8 +430,8 @@ class Encoder(Records):
         at[0] = cython.cast(uint8_t, name_bytes)
         put_u16(at + 1, job.tag_bytes)
         memcpy(at + 3, cython.cast(cython.p_const_char, job.tube.name), name_bytes)
-        memcpy(at + 3 + name_bytes, job.body + job.body_bytes + 2, job.tag_bytes)
-        memcpy(at + 3 + name_bytes + job.tag_bytes, job.body, job.body_bytes)
+        memcpy(at + 3 + name_bytes, tags_of(job), job.tag_bytes)
+        memcpy(at + 3 + name_bytes + job.tag_bytes, body_of(job), job.body_bytes)
 
     # --- the buffer ---------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ import struct
 
 from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
-from beanpole.engine.state.job import State
+from beanpole.engine.state.job import JobCount, State
 from beanpole.engine.state.tags import Tag
 from beanpole.log.accounts import Accounts
 from beanpole.log.encoder import Encoder
@@ -36,7 +36,7 @@ def replayed(*records: bytes) -> Engine:
 def seen(engine: Engine) -> dict[int, tuple[int, bytes, int]]:
     """The state, the tags and the reservations of each job."""
     check(engine)
-    return {job.id: (job.state, job.tags, job.reserve_count) for job in engine.jobs.jobs()}
+    return {job.id: (job.state, job.tags, job.count(JobCount.RESERVES)) for job in engine.jobs.jobs()}
 
 
 def test_attempt_that_was_under_way_has_failed() -> None:

@@ -11,7 +11,16 @@ from cython.cimports.beanpole.engine.policies.attempts import arrive, died_in, f
 from cython.cimports.beanpole.engine.policies.expiry import count_expiry, give_expiry
 from cython.cimports.beanpole.engine.policies.throttle import refuses
 from cython.cimports.beanpole.engine.policies.uniqueness import end_key, forget_key, keep_key, rival
-from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of, replace_body
+from cython.cimports.beanpole.engine.state.job import (
+    Flag,
+    Job,
+    JobCount,
+    State,
+    count_one,
+    deadline_of,
+    is_held_by,
+    replace_body,
+)
 from cython.cimports.beanpole.engine.state.queue import Outcome, Queue
 from cython.cimports.beanpole.engine.state.records import Room
 from cython.cimports.beanpole.engine.state.session import Session
@@ -43,7 +52,7 @@ OF_THE_RESERVED = cython.declare(uint64_t, bit(Kind.TTR) | bit(Kind.EXPIRE))
 def bring_back(job: Job) -> cython.int:
     """Let a job that is moved be dead no more: a kick, for workers that count attempts themselves."""
     if job.tag_bytes and died_in(job) is not None:
-        job.kick_count += 1
+        count_one(job, JobCount.KICKS)
     forget_death(job)
     return 0
 
@@ -67,7 +76,7 @@ def change_job(queue, now_ns, session, command):
     """change-job: another tube, pri, delay or ttr for a job; of a held one only what its holder may change."""
     job: Job = queue.jobs.find(command.args.id)
     given: uint64_t = command.args.given & ~bit(Kind.ID)
-    if job is None or (job.state == State.RESERVED and job.holder is not session):
+    if job is None or (job.state == State.RESERVED and not is_held_by(job, session)):
         return queue.not_found(session)
     if (job.state == State.RESERVED and given & ~OF_THE_RESERVED) or (
         job.state == State.BURIED and given & ~OF_THE_BURIED

@@ -15,7 +15,7 @@ from cython.cimports.beanpole.engine.policies.uniqueness import may_return, riva
 from cython.cimports.beanpole.engine.state.breaker import Breaker
 from cython.cimports.beanpole.engine.state.groupjobs import group_of, is_next, ready_count
 from cython.cimports.beanpole.engine.state.heap import COUNTED_MAX
-from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of
+from cython.cimports.beanpole.engine.state.job import Flag, Job, JobCount, State, deadline_of, holder_of, job_count
 from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.session import Session, waiting_in, wide_waiting
 from cython.cimports.beanpole.engine.state.tags import (
@@ -241,7 +241,7 @@ def log_reasons(queue: Queue) -> list[str]:
 
 def held_reasons(queue: Queue, now_ns: int64_t, job: Job) -> list[str]:
     """Return who holds a job."""
-    holder: Session = job.holder
+    holder: Session = holder_of(job)
     if holder.used is None and not holder.lost:
         return [reason("reserved", session=holder.number, closed="true")]
     if holder.lost:
@@ -252,8 +252,8 @@ def held_reasons(queue: Queue, now_ns: int64_t, job: Job) -> list[str]:
         reasons = [reason("reserved", **who(queue, holder), silent=silent, left=left, ttr=job.ttr_s)]
     if job.flags & Flag.EXPIRES and 0 < expiry_of(job) <= now_ns:
         reasons.append(reason("expires", dead=truth(dies_of_age(job))))
-    if job.timeout_count:
-        reasons.append(reason("timeouts", count=job.timeout_count))
+    if job_count(job, JobCount.TIMEOUTS):
+        reasons.append(reason("timeouts", count=job_count(job, JobCount.TIMEOUTS)))
     if job.flags & Flag.SUPERSEDED:
         reasons.append(reason("superseded", state='"reserved"'))
     return reasons

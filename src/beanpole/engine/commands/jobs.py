@@ -26,7 +26,7 @@ from cython.cimports.beanpole.engine.policies.expiry import count_expiry
 from cython.cimports.beanpole.engine.policies.history import End, History, keeps_history, make_history, note_end
 from cython.cimports.beanpole.engine.policies.uniqueness import key_holder, may_return
 from cython.cimports.beanpole.engine.state.heap import Heap
-from cython.cimports.beanpole.engine.state.job import Flag, Job, State
+from cython.cimports.beanpole.engine.state.job import Flag, Job, JobCount, State, count_one, is_held_by
 from cython.cimports.beanpole.engine.state.queue import Outcome, Queue
 from cython.cimports.beanpole.engine.state.records import Room
 from cython.cimports.beanpole.engine.state.session import Session
@@ -60,7 +60,7 @@ def snooze_job(queue, now_ns, session, command):
 
 def give_back(queue, now_ns, session, job, end, pri, delay_ns):
     """Let a job come back from its holder, with its own pri if that is below 0."""
-    if job is None or job.holder is not session:
+    if job is None or not is_held_by(job, session):
         return queue.not_found(session)
     fails: cython.bint = end == End.RELEASED
     if fails and is_excused(job, now_ns):
@@ -73,7 +73,7 @@ def give_back(queue, now_ns, session, job, end, pri, delay_ns):
             return queue.no_room(session, room)
         if pri >= 0:
             job.pri = pri
-        job.release_count += 1
+        count_one(job, JobCount.RELEASES)
         job.tube.total_release_count += 1
     if fails:
         note_failure(queue, now_ns, job)
@@ -86,7 +86,7 @@ def give_back(queue, now_ns, session, job, end, pri, delay_ns):
 def bury(queue, now_ns, session, command):
     """bury: a held job is put aside."""
     job: Job = queue.jobs.find(command.id)
-    if job is None or job.holder is not session:
+    if job is None or not is_held_by(job, session):
         return queue.not_found(session)
     room: cython.int = queue.records.room_for_change(job.tag_bytes)
     if room != Room.OK:
@@ -95,7 +95,7 @@ def bury(queue, now_ns, session, command):
     whole: cython.bint = keeps_history(job) and note_end(queue, now_ns, job, End.BURIED, False, dead_bytes(job))
     queue.leave(job)
     job.pri = command.pri
-    job.bury_count += 1
+    count_one(job, JobCount.BURIES)
     job.tube.total_bury_count += 1
     if job.tag_bytes:
         end_attempt(job)
@@ -118,7 +118,7 @@ def touch(queue, now_ns, session, command):
 def touch_job(queue, now_ns, session, id):
     """Touch a job for a session; False: it holds none of this id."""
     job: Job = queue.jobs.find(id)
-    if job is None or job.holder is not session:
+    if job is None or not is_held_by(job, session):
         return False
     due_ns: int64_t = now_ns + job.ttr_s * SECOND_NS
     session.reserved.move(job, due_ns)
@@ -134,7 +134,7 @@ def fail_job(queue, now_ns, session, command):
     dead_now: cython.bint = (command.args.given & bit(Kind.DEAD)) != 0
     if dead_now and command.args.given & bit(Kind.DELAY):
         return session.out.word(Word.BAD_FORMAT)
-    if job is None or job.holder is not session:
+    if job is None or not is_held_by(job, session):
         return queue.not_found(session)
     if job.flags and not dead_now and is_at_end(job, now_ns):
         note_failure(queue, now_ns, job)
@@ -167,7 +167,8 @@ def fail_job(queue, now_ns, session, command):
     queue.failures.add(job)
     if command.args.given & bit(Kind.PRI):
         job.pri = command.args.pri
-    job.release_count += not dead
+    if not dead:
+        count_one(job, JobCount.RELEASES)
     job.tube.total_release_count += not dead
     if dead:
         die(queue, now_ns, job, Why.FAILED if dead_now else Why.ATTEMPTS, whole)
@@ -244,7 +245,7 @@ def kick(queue, now_ns, session, command):
 
 def kick_one(queue, now_ns, job):
     """Make a buried or delayed job ready."""
-    job.kick_count += 1
+    count_one(job, JobCount.KICKS)
     job.tube.total_kick_count += 1
     if job.tag_bytes:
         forget_attempts(job)
@@ -289,7 +290,7 @@ def delete(queue, now_ns, session, command):
 def delete_job(queue, session, id):
     """Delete a job for a session; False: it has none of this id that it may delete."""
     job: Job = queue.jobs.find(id)
-    if job is None or (job.state == State.RESERVED and job.holder is not session):
+    if job is None or (job.state == State.RESERVED and not is_held_by(job, session)):
         return False
     job.tube.delete_count += 1
     if job.tube.breaker is not None and job.state == State.RESERVED:

@@ -16,7 +16,7 @@ import cython
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin, group_given
 from cython.cimports.beanpole.engine.policies.history import Ended, next_ended
 from cython.cimports.beanpole.engine.state.groupjobs import first_jobs, first_of_group
-from cython.cimports.beanpole.engine.state.job import Job, State, deadline_of
+from cython.cimports.beanpole.engine.state.job import Job, JobCount, State, body_of, deadline_of, holder_of, job_count
 from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.session import Session
 from cython.cimports.beanpole.engine.state.tags import (
@@ -97,7 +97,7 @@ def add_frame(out, queue, job, now_ns):
     """Append a job with its whole body."""
     add_line(out, queue, job, now_ns, job.body_bytes)
     out.end()
-    return out.add(job.body, job.body_bytes + 2)
+    return out.add(body_of(job), job.body_bytes + 2)
 
 
 def add_short_frame(out, queue, job, now_ns, body_bytes, fields):
@@ -115,7 +115,7 @@ def add_short_frame(out, queue, job, now_ns, body_bytes, fields):
         if fields >> Field.HISTORY & 1 and job.tag_bytes:
             add_history(out, queue, job, begin + LINE_BYTES - out.buffer.size)
     out.end()
-    out.add(job.body, shown)
+    out.add(body_of(job), shown)
     return out.end()
 
 
@@ -140,15 +140,15 @@ def add_line(out, queue, job, now_ns, shown):
     at = put_text(at, b" delay=", 7)
     at = put_number(at, job.delay_s)
     at = put_text(at, b" reserves=", 10)
-    at = put_number(at, job.reserve_count)
+    at = put_number(at, job_count(job, JobCount.RESERVES))
     at = put_text(at, b" timeouts=", 10)
-    at = put_number(at, job.timeout_count)
+    at = put_number(at, job_count(job, JobCount.TIMEOUTS))
     at = put_text(at, b" releases=", 10)
-    at = put_number(at, job.release_count)
+    at = put_number(at, job_count(job, JobCount.RELEASES))
     at = put_text(at, b" buries=", 8)
-    at = put_number(at, job.bury_count)
+    at = put_number(at, job_count(job, JobCount.BURIES))
     at = put_text(at, b" kicks=", 7)
-    at = put_number(at, job.kick_count)
+    at = put_number(at, job_count(job, JobCount.KICKS))
     out.add(line, at - cython.cast(cython.p_char, line))
     return 0 if job.tag_bytes == 0 and job.tube.rules is None else add_more(out, queue, job)
 
@@ -195,7 +195,7 @@ def add_more(out, queue, job):
 def add_fields(out: ReplyBuffer, queue: Queue, job: Job, now_ns: int64_t, fields: cython.int) -> cython.int:
     """Append the fields that are asked for, of those that the job has."""
     size: cython.Py_ssize_t = 0
-    holder: Session = job.holder
+    holder: Session = holder_of(job)
     if holder is not None and (holder.used is not None or holder.lost):  # else it is closed, and gives the job back
         if fields >> Field.SESSION & 1:
             out.add(b" session=", 9)

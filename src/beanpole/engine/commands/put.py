@@ -3,7 +3,7 @@
 import cython
 from cython.cimports.beanpole.engine.commands.serve import is_over, offer
 from cython.cimports.beanpole.engine.commands.stats import reply_found
-from cython.cimports.beanpole.engine.policies.attempts import add_new, begin_count, forget_death
+from cython.cimports.beanpole.engine.policies.attempts import add_new, begin_count, forget_death, rule_tags
 from cython.cimports.beanpole.engine.policies.expiry import begin_expiry, give_expiry, take_expiry
 from cython.cimports.beanpole.engine.policies.once import done_before, has_room, hash_of, note_put
 from cython.cimports.beanpole.engine.policies.throttle import is_full, refuse_put, refuses
@@ -63,7 +63,7 @@ def put(queue, now_ns, session, command):
         refuse_put(queue, tube)
     if full or room == Room.FULL:
         return session.out.word(Word.OUT_OF_MEMORY)
-    job = new_job(queue.next_job_id, tube, command.body_at, command.body_bytes)
+    job = new_job(queue.next_job_id, tube, command.body_at, command.body_bytes, rule_tags(tube.rules))
     if job is None:
         return session.out.word(Word.OUT_OF_MEMORY)
     job.pri = command.pri
@@ -220,7 +220,11 @@ def insert(queue, now_ns, session, command, tube, before, token):
 
     That is recorded behind the new job: if a crash lost what follows it, the one would be deleted for nothing.
     """
-    job: Job = new_job(queue.next_job_id, tube, command.body_at, command.body_bytes)
+    key_bytes: cython.Py_ssize_t = KEY_TAG_BYTES + command.args.key_bytes if command.args.given & bit(Kind.KEY) else 0
+    tag_room: cython.Py_ssize_t = key_bytes + tags_asked(command) + rule_tags(tube.rules)
+    if token is not cython.NULL:
+        tag_room -= ONCE_BYTES  # which lie elsewhere
+    job: Job = new_job(queue.next_job_id, tube, command.body_at, command.body_bytes, tag_room)
     if job is None:
         queue.drop_if_unused(tube)
         return session.out.word(Word.OUT_OF_MEMORY)

@@ -11,7 +11,7 @@ from cython.cimports.beanpole.engine.policies.expiry import count_expiry
 from cython.cimports.beanpole.engine.policies.uniqueness import may_return
 from cython.cimports.beanpole.engine.state.groupjobs import group_name, next_of_group
 from cython.cimports.beanpole.engine.state.heap import Heap
-from cython.cimports.beanpole.engine.state.job import Flag, Job, State
+from cython.cimports.beanpole.engine.state.job import Flag, Job, State, body_of
 from cython.cimports.beanpole.engine.state.queue import Outcome
 from cython.cimports.beanpole.engine.state.records import Room
 from cython.cimports.beanpole.engine.state.session import best_of, best_tube, is_first_best
@@ -81,7 +81,7 @@ def reserve_job(queue, now_ns, session, command):
         count_expiry(job, now_ns)
     hold(queue, now_ns, session, job)
     session.read_index = queue.records.index
-    session.out.body(Word.RESERVED, job.id, job.body, job.body_bytes)
+    session.out.body(Word.RESERVED, job.id, body_of(job), job.body_bytes)
     if changes:
         # When it comes back it is ready, whatever it was: now or, should the server end here, at the next start.
         queue.records.job_changed(job)

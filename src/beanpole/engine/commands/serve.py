@@ -15,7 +15,7 @@ from cython.cimports.beanpole.engine.policies.expiry import dies_of_age, expiry_
 from cython.cimports.beanpole.engine.policies.throttle import and_opened, close_if_taken, take_token
 from cython.cimports.beanpole.engine.policies.uniqueness import end_key
 from cython.cimports.beanpole.engine.state.groups import take_group_token
-from cython.cimports.beanpole.engine.state.job import Flag, Job, State
+from cython.cimports.beanpole.engine.state.job import Flag, Job, JobCount, State, body_of, count_one
 from cython.cimports.beanpole.engine.state.queue import note_reserved, note_wait
 from cython.cimports.beanpole.engine.state.session import Session, next_in_line, note_best
 from cython.cimports.beanpole.engine.state.tags import KeyBit
@@ -41,8 +41,8 @@ def hold(queue, now_ns, session, job):
     queue.leave(job)
     if frees_key:
         end_key(queue, job, KeyBit.FREED)
-    job.holder = session
-    job.reserve_count += 1
+    job.place.holder = cython.cast(cython.p_void, session)
+    count_one(job, JobCount.RESERVES)
     job.tube.total_reserve_count += 1
     queue.enter_at(job, State.RESERVED, due_ns, now_ns)
     queue.arm(session, due_ns)
@@ -74,7 +74,7 @@ def reserve_for(queue, now_ns, session, job):
     take(queue, now_ns, session, job)
     note_wait(queue, session)
     session.read_index = queue.records.index
-    return session.out.body(Word.RESERVED, job.id, job.body, job.body_bytes)
+    return session.out.body(Word.RESERVED, job.id, body_of(job), job.body_bytes)
 
 
 def is_over(queue, now_ns, job):

@@ -11,7 +11,7 @@ import cython
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
 from cython.cimports.beanpole.engine.state.groupjobs import first_ready, ready_count
 from cython.cimports.beanpole.engine.state.heap import Heap
-from cython.cimports.beanpole.engine.state.job import Job, deadline_of
+from cython.cimports.beanpole.engine.state.job import Job, JobCount, body_of, deadline_of, job_count
 from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.schedule import ScheduleTable
 from cython.cimports.beanpole.engine.state.session import Session, waiting_in
@@ -165,11 +165,11 @@ def job_pairs(job: Job, now_ns: int64_t) -> list[tuple[str, object]]:
         ("ttr", job.ttr_s),
         ("time-left", max(left_ns, 0) // SECOND_NS),
         ("file", job.segment),
-        ("reserves", job.reserve_count),
-        ("timeouts", job.timeout_count),
-        ("releases", job.release_count),
-        ("buries", job.bury_count),
-        ("kicks", job.kick_count),
+        ("reserves", job_count(job, JobCount.RESERVES)),
+        ("timeouts", job_count(job, JobCount.TIMEOUTS)),
+        ("releases", job_count(job, JobCount.RELEASES)),
+        ("buries", job_count(job, JobCount.BURIES)),
+        ("kicks", job_count(job, JobCount.KICKS)),
     ]
 
 
@@ -232,7 +232,7 @@ def reply_found(queue, session, job):
     if job is None:
         return queue.not_found(session)
     session.read_index = queue.records.index
-    return session.out.body(Word.FOUND, job.id, job.body, job.body_bytes)
+    return session.out.body(Word.FOUND, job.id, body_of(job), job.body_bytes)
 
 
 def list_tubes(queue, now_ns, session, command):

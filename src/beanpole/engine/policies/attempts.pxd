@@ -8,6 +8,7 @@ from beanpole.engine.state.queue cimport Queue
 from beanpole.engine.state.tube cimport Tube, RuleSet
 
 cdef bint counts(RuleSet rules) noexcept
+cdef Py_ssize_t rule_tags(RuleSet rules) noexcept
 cdef int begin_count(Job job) except -1
 cdef int begin_attempt(Queue queue, Job job) except -1
 cdef int count_begun(Queue queue, int64_t now_ns) except -1

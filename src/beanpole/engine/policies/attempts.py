@@ -19,12 +19,14 @@ import cython
 from cython.cimports.beanpole.engine.policies.expiry import begin_expiry, dies_of_age, expiry_of, stop_expiry
 from cython.cimports.beanpole.engine.policies.history import End, keeps_history, note_end
 from cython.cimports.beanpole.engine.policies.uniqueness import end_key, forget_key
-from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of
+from cython.cimports.beanpole.engine.state.job import Flag, Job, JobCount, State, count_one, deadline_of, job_count
 from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.records import Room
 from cython.cimports.beanpole.engine.state.session import Session
 from cython.cimports.beanpole.engine.state.tags import (
+    ATTEMPT_BYTES,
     DEATH_FIXED,
+    EXPIRY_BYTES,
     TAG_FRAME_BYTES,
     Death,
     KeyBit,
@@ -54,6 +56,16 @@ ROOM_RETRY_NS = cython.declare(int64_t, limits.ROOM_RETRY_NS)
 
 def counts(rules):
     return rules is not None and (rules.attempts != 0 or rules.backoff_ns != 0 or rules.group_strict)
+
+
+def rule_tags(rules):
+    """Return the bytes of the tags that rules give a new job, RULE_TAGS_BYTES at the most."""
+    if rules is None:
+        return 0
+    size: cython.Py_ssize_t = TAG_FRAME_BYTES + ATTEMPT_BYTES if counts(rules) else 0
+    if rules.expire_ns:
+        size += TAG_FRAME_BYTES + EXPIRY_BYTES
+    return size + (TAG_FRAME_BYTES + 1 if rules.unique else 0)
 
 
 def begin_count(job):
@@ -398,7 +410,7 @@ def die(queue, now_ns, job, why, whole):
         return size
     if counts(job.tube.rules) or has_count(job):
         put_attempt(job, attempt, False)
-    job.bury_count += 1
+    count_one(job, JobCount.BURIES)
     job.tube.total_bury_count += 1
     bury_job(queue, job)
     queue.records.job_put(job)
@@ -412,7 +424,7 @@ def keep_death(queue: Queue, now_ns: int64_t, job: Job, why: cython.int, attempt
     before: bytes = died_in(job)
     name: bytes = job.tube.name if before is None else before
     put_number(said, now_ns, 8)
-    put_number(cython.address(said[8]), attempt if counts(job.tube.rules) else job.reserve_count, 4)
+    put_number(cython.address(said[8]), attempt if counts(job.tube.rules) else job_count(job, JobCount.RESERVES), 4)
     said[12] = cython.cast(cython.char, why)
     put_number(cython.address(said[13]), len(name), 1)
     memcpy(cython.address(said[DEATH_FIXED]), cython.cast(cython.p_const_char, name), len(name))
@@ -426,7 +438,7 @@ def bury_unrecorded(queue: Queue, job: Job, attempt: uint32_t) -> int64_t:
     queue.tally(job.tube, Count.DEAD, 1)
     if has_count(job):
         put_attempt(job, attempt, False)
-    job.bury_count += 1
+    count_one(job, JobCount.BURIES)
     job.tube.total_bury_count += 1
     bury_job(queue, job)
     if queue.records.room_for_timeout(job.tag_bytes):

@@ -13,7 +13,7 @@ when zones may have other data.
 """
 
 import cython
-from cython.cimports.beanpole.engine.policies.attempts import add_new, died_in, ends
+from cython.cimports.beanpole.engine.policies.attempts import add_new, died_in, ends, rule_tags
 from cython.cimports.beanpole.engine.policies.expiry import expiry_of, give_expiry
 from cython.cimports.beanpole.engine.policies.uniqueness import give_body_key, give_key, key_holder
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, new_job
@@ -66,12 +66,20 @@ def state_bytes(schedule):
 
 def fired_bytes(schedule):
     """Return the bytes for which there must be room when a schedule, which is read, puts a job, as for a put."""
-    tags: cython.Py_ssize_t = RULE_TAGS_BYTES + TAG_FRAME_BYTES + SCHEDULED_FIXED + len(schedule.name)
+    tags: cython.Py_ssize_t = RULE_TAGS_BYTES + tags_asked(schedule)
+    return state_bytes(schedule) + len(schedule.tube) + tags + len(schedule.text) - schedule.body_at
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def tags_asked(schedule: Schedule) -> cython.Py_ssize_t:
+    """Return the bytes of the tags that a schedule, which is read, gives its jobs."""
+    tags: cython.Py_ssize_t = TAG_FRAME_BYTES + SCHEDULED_FIXED + len(schedule.name)
     if schedule.key:
         tags += TAG_FRAME_BYTES + 1 + len(schedule.key)
     if schedule.expire_ns:
         tags += TAG_FRAME_BYTES + EXPIRY_BYTES
-    return state_bytes(schedule) + len(schedule.tube) + tags + len(schedule.text) - schedule.body_at
+    return tags
 
 
 @cython.cfunc
@@ -312,7 +320,9 @@ def body_of(schedule: Schedule) -> cython.p_const_char:
 def put_fired(queue, now_ns, schedule, at_ns, fire):
     """Put the job of a schedule, which is read; the caller records it. None: there is no memory for it."""
     tube: Tube = queue.open_tube(schedule.tube)
-    job: Job = new_job(queue.next_job_id, tube, body_of(schedule), len(schedule.text) - schedule.body_at)
+    body_bytes: cython.Py_ssize_t = len(schedule.text) - schedule.body_at
+    tag_room: cython.Py_ssize_t = tags_asked(schedule) + rule_tags(tube.rules)
+    job: Job = new_job(queue.next_job_id, tube, body_of(schedule), body_bytes, tag_room)
     if job is None:
         queue.drop_if_unused(tube)
         return None

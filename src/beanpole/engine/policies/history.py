@@ -7,6 +7,7 @@ no record is not in it, and neither is one for which the log has no room.
 """
 
 import cython
+from cython.cimports.beanpole.engine.state.job import holder_of
 from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.records import Room
 from cython.cimports.beanpole.engine.state.session import Session
@@ -39,7 +40,7 @@ def make_history(queue, now_ns, job, end, error, error_bytes, history):
     """Make what the tag of a job is to say when the attempt at it has ended now, by `error` and who holds it."""
     at: cython.p_char = history.text
     before: cython.Py_ssize_t = 0
-    holder: bytes = b"" if job.holder is None else name_of(queue, job.holder)
+    holder: bytes = b"" if holder_of(job) is None else name_of(queue, holder_of(job))
     holder_bytes: cython.Py_ssize_t = cut(holder, len(holder), HOLDER_BYTES_MAX)
     while error_bytes and cython.cast(cython.uchar, error[0]) <= 32:
         error += 1

@@ -13,7 +13,7 @@ import cython
 from cython.cimports.beanpole.engine.policies.attempts import come_back
 from cython.cimports.beanpole.engine.policies.breaker import is_excused
 from cython.cimports.beanpole.engine.policies.history import End
-from cython.cimports.beanpole.engine.state.job import Job
+from cython.cimports.beanpole.engine.state.job import Job, holder_of
 from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.session import Keep, Session
 from cython.cimports.beanpole.protocol.replies import ReplyBuffer
@@ -132,7 +132,7 @@ def take_over(queue, now_ns, session, other):
     while session.keep is not None and other.reserved.count and session.reserved.count < KEPT_JOBS_MAX:
         job: Job = cython.cast(Job, other.reserved.entries[0].item)
         other.reserved.remove(job)
-        job.holder = session
+        job.place.holder = cython.cast(cython.p_void, session)
         session.reserved.push(job, now_ns + job.ttr_s * SECOND_NS, job.id)
     if session.reserved.count:
         queue.arm(session, session.reserved.entries[0].key)
@@ -169,7 +169,7 @@ def end_lost(queue, session):
 
 def give_up(queue, now_ns, job):
     """Let a job come back whose holder lost its connection; return what it wrote, in bytes."""
-    kept: cython.bint = job.holder.keep is not None
+    kept: cython.bint = holder_of(job).keep is not None
     index = queue.records.index
     written: int64_t = 0
     job.tube.total_lost_count += 1

@@ -9,7 +9,7 @@ the same, whatever it says. What changes the body takes the job out of the index
 """
 
 import cython
-from cython.cimports.beanpole.engine.state.job import Flag, Job, State
+from cython.cimports.beanpole.engine.state.job import Flag, Job, State, holder_of
 from cython.cimports.beanpole.engine.state.keys import KeyIndex, is_body, key_of
 from cython.cimports.beanpole.engine.state.tags import KeyBit, Tag, find_tag, put_tag, read_flags
 from cython.cimports.libc.stdint import uint8_t
@@ -94,6 +94,6 @@ def settle(queue):
     queue.unsettled = None
     for id in ids:
         job: Job = queue.jobs.find(id)
-        if job is not None and job.flags & Flag.SUPERSEDED and job.state != State.BURIED and job.holder is None:
+        if job is not None and job.flags & Flag.SUPERSEDED and job.state != State.BURIED and holder_of(job) is None:
             queue.discard(job)
     return 0

@@ -17,7 +17,7 @@ import cython
 from cython.cimports.beanpole.engine.state.breaker import Breaker
 from cython.cimports.beanpole.engine.state.groupjobs import group_name, group_of
 from cython.cimports.beanpole.engine.state.heap import Heap
-from cython.cimports.beanpole.engine.state.job import Job, State
+from cython.cimports.beanpole.engine.state.job import Job, JobCount, State, job_count
 from cython.cimports.beanpole.engine.state.tube import (
     Closed,
     Group,
@@ -131,7 +131,7 @@ def keep_order(group: Group, job: Job, state: State) -> cython.int:
     """Note which job of a group has begun, where the order is strict, as one comes into a state."""
     if group.rules is None or not group.rules.group_strict:
         return 0
-    if group.begun == 0 and state != State.BURIED and (state == State.RESERVED or job.reserve_count):
+    if group.begun == 0 and state != State.BURIED and (state == State.RESERVED or job_count(job, JobCount.RESERVES)):
         group.begun = job.id
     if group.begun != job.id:
         return 0

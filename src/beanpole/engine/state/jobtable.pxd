@@ -9,9 +9,14 @@ cdef enum:
     BLOCK_IDS_LOG2 = 12                  # ids of a block, whose jobs are counted: 4 096
     BLOCK_SLOTS = 256                    # blocks whose counts are at hand: a backlog of a million ids
 
+cdef struct Pair:
+    # What a bucket of several jobs begins with.
+    void *job
+    void *rest                           # a link to the others: there are some
+
 @cython.final
 cdef class JobTable:
-    cdef void **buckets                  # the first Job of each bucket, chained by Job.chained
+    cdef void **buckets                  # a link to the jobs of each: NULL, the only Job, or the address of a Pair + 1
     cdef readonly Py_ssize_t count       # jobs
     cdef uint64_t bucket_count
     cdef uint64_t mask                   # 2^n - 1, where 2^n <= bucket_count <= 2^(n+1)
@@ -25,6 +30,7 @@ cdef class JobTable:
     cdef int remove(self, Job job) except -1
     cdef int split(self) except -1
     cdef int merge(self) except -1
+    cdef void spread(self, void *link, Pair *pair) noexcept
     cdef int resize(self, Py_ssize_t capacity) except -1
     cdef int load_block(self, uint64_t number) except -1
     cdef bint block_empty(self, uint64_t number) except -1

@@ -2,8 +2,9 @@
 
 The table is a linear hash table (Litwin, "Linear Hashing: A New Tool for File and Table Addressing", 1980): it grows
 and shrinks by one bucket at a time, so there is never a pause to rehash a million jobs. Ids are handed out in order, so
-the id is its own hash and neighbours in time are neighbours in memory. A job costs 8 to 16 bytes here; an entry of a
-dict of ints would cost 100.
+the id is its own hash and neighbours in time are neighbours in memory. Nearly every bucket has one job, and is its
+address; of several, each but the last one has a pair of addresses. A job costs 8 to 16 bytes here; an entry of a dict
+of ints would cost 100.
 
 So that whoever looks for jobs by their ids can pass over those that are long gone, the table counts the jobs in each
 block of ids. Most jobs that come or go belong to a few blocks: their counts stand in an array, the others in a dict.
@@ -15,13 +16,54 @@ of the queue of expiry is over before its parent, by (moment, id), and each job 
 import cython
 from cython.cimports.beanpole.engine.state.heap import Timed
 from cython.cimports.beanpole.engine.state.job import Flag, Job
+from cython.cimports.cpython.mem import PyObject_Free, PyObject_Malloc
 from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
-from cython.cimports.libc.stdint import UINT64_MAX, uint8_t, uint32_t, uint64_t
+from cython.cimports.libc.stdint import UINT64_MAX, uint8_t, uint32_t, uint64_t, uintptr_t
 from cython.cimports.libc.stdlib import calloc, free, realloc
 
 FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 16)
 BUCKETS_AT_ONCE = cython.declare(uint64_t, 8_192)
 """Buckets, each of a job or so, that a search looks at in one piece: half a millisecond, as most are in no cache."""
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def pair_of(link: cython.p_void) -> cython.pointer(Pair):
+    """Return the pair that a link leads to; NULL: it leads to a job, or nowhere."""
+    address = cython.cast(uintptr_t, link)
+    return cython.cast(cython.pointer(Pair), address - 1 if address & 1 else 0)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def link_to(pair: cython.pointer(Pair)) -> cython.p_void:
+    return cython.cast(cython.p_void, cython.cast(uintptr_t, pair) + 1)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def first_of(link: cython.p_void) -> cython.p_void:
+    """Return the first job of a link that leads to one."""
+    pair = pair_of(link)
+    return link if pair is cython.NULL else pair.job
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def rest_of(link: cython.p_void) -> cython.p_void:
+    """Return the link to what follows the first job of a link."""
+    pair = pair_of(link)
+    return cython.NULL if pair is cython.NULL else pair.rest
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def new_pair() -> cython.pointer(Pair):
+    return cython.cast(cython.pointer(Pair), PyObject_Malloc(cython.sizeof(Pair)))
 
 
 @cython.cclass
@@ -43,11 +85,12 @@ class JobTable:
     def __dealloc__(self):
         i: uint64_t
         for i in range(self.bucket_count):
-            job: cython.p_void = self.buckets[i]
-            while job is not cython.NULL:
-                following = cython.cast(Job, job).chained
-                Py_DECREF(cython.cast(object, job))
-                job = following
+            link: cython.p_void = self.buckets[i]
+            while link is not cython.NULL:
+                following = rest_of(link)
+                Py_DECREF(cython.cast(object, first_of(link)))
+                PyObject_Free(pair_of(link))
+                link = following
         free(self.buckets)
 
     def bucket(self, id):
@@ -57,24 +100,31 @@ class JobTable:
 
     def find(self, id):
         """Return the job of an id, or None."""
-        at: cython.p_void = self.buckets[self.bucket(id)]
-        while at is not cython.NULL:
-            if cython.cast(Job, at).id == id:
-                return cython.cast(Job, at)
-            at = cython.cast(Job, at).chained
+        link: cython.p_void = self.buckets[self.bucket(id)]
+        while link is not cython.NULL:
+            if cython.cast(Job, first_of(link)).id == id:
+                return cython.cast(Job, first_of(link))
+            link = rest_of(link)
         return None
 
     def add(self, job):
         """Add a job whose id is in no other job."""
         if self.count >= cython.cast(cython.Py_ssize_t, self.bucket_count):
             self.split()
+        at: cython.pointer(cython.p_void) = cython.address(self.buckets[self.bucket(job.id)])
+        link: cython.p_void = cython.cast(cython.p_void, job)
+        if at[0] is not cython.NULL:
+            pair = new_pair()
+            if pair is cython.NULL:
+                raise MemoryError
+            pair.job = link
+            pair.rest = at[0]
+            link = link_to(pair)
+        at[0] = link
         block: uint64_t = job.id >> BLOCK_IDS_LOG2
         if self.block_numbers[block % BLOCK_SLOTS] != block:
             self.load_block(block)
         self.block_counts[block % BLOCK_SLOTS] += 1
-        bucket: uint64_t = self.bucket(job.id)
-        job.chained = self.buckets[bucket]
-        self.buckets[bucket] = cython.cast(cython.p_void, job)
         Py_INCREF(job)
         self.count += 1
         return 0
@@ -86,10 +136,17 @@ class JobTable:
             self.load_block(block)
         self.block_counts[block % BLOCK_SLOTS] -= 1
         at: cython.pointer(cython.p_void) = cython.address(self.buckets[self.bucket(job.id)])
-        while at[0] != cython.cast(cython.p_void, job):
-            at = cython.address(cython.cast(Job, at[0]).chained)
-        at[0] = job.chained
-        job.chained = cython.NULL
+        gone: cython.p_void = cython.cast(cython.p_void, job)
+        pair = pair_of(at[0])
+        if pair is cython.NULL:
+            assert at[0] == gone, "a job is taken out of a table that it is not in"
+            at[0] = cython.NULL
+        else:
+            while pair.job != gone and pair.rest != gone:
+                at = cython.address(pair.rest)
+                pair = pair_of(at[0])
+            at[0] = pair.rest if pair.job == gone else pair.job
+            PyObject_Free(pair)
         Py_DECREF(job)
         self.count -= 1
         if self.count < cython.cast(cython.Py_ssize_t, self.bucket_count) // 2 and self.bucket_count > 1:
@@ -119,32 +176,52 @@ class JobTable:
         if fresh > self.mask * 2 + 1:
             self.mask = self.mask * 2 + 1
         source: cython.pointer(cython.p_void) = cython.address(self.buckets[fresh & self.mask])
-        target: cython.pointer(cython.p_void) = cython.address(self.buckets[fresh])
+        link: cython.p_void = source[0]
         self.bucket_count += 1
-        target[0] = cython.NULL
-        while source[0] is not cython.NULL:
-            job: Job = cython.cast(Job, source[0])
-            if self.bucket(job.id) == fresh:
-                source[0] = job.chained
-                job.chained = target[0]
-                target[0] = cython.cast(cython.p_void, job)
-            else:
-                source = cython.address(job.chained)
+        self.buckets[fresh] = cython.NULL
+        if link is not cython.NULL:
+            source[0] = cython.NULL
+            self.spread(link, cython.NULL)
         return 0
 
     def merge(self):
         """Take the last bucket away; its jobs go to the one that shares its lower bits."""
-        self.bucket_count -= 1
-        last: uint64_t = self.bucket_count
-        if last <= self.mask:
-            self.mask //= 2
-        target: cython.pointer(cython.p_void) = cython.address(self.buckets[last & self.mask])
-        while target[0] is not cython.NULL:
-            target = cython.address(cython.cast(Job, target[0]).chained)
-        target[0] = self.buckets[last]
+        last: uint64_t = self.bucket_count - 1
+        pair: cython.pointer(Pair) = cython.NULL
+        mask: uint64_t = self.mask // 2 if last <= self.mask else self.mask
+        if self.buckets[last] is not cython.NULL and self.buckets[last & mask] is not cython.NULL:
+            pair = new_pair()
+            if pair is cython.NULL:
+                return 0  # there is a bucket too many, until another job goes
+        self.bucket_count = last
+        self.mask = mask
+        self.spread(self.buckets[last], pair)
         if self.capacity > FIRST_CAPACITY and last < cython.cast(uint64_t, self.capacity) // 4:
             self.resize(self.capacity // 2)
         return 0
+
+    def spread(self, link, pair):
+        """Put the jobs of a link into their buckets, with the pairs that it has; `pair` is one more, or NULL.
+
+        Whenever a bucket was empty, a pair is left over for the last job, which has none.
+        """
+        while link is not cython.NULL:
+            job: cython.p_void = first_of(link)
+            own: cython.pointer(Pair) = pair_of(link)
+            link = rest_of(link)
+            if own is cython.NULL:
+                own = pair
+                pair = cython.NULL
+            at: cython.pointer(cython.p_void) = cython.address(self.buckets[self.bucket(cython.cast(Job, job).id)])
+            if at[0] is not cython.NULL:
+                own.job = job
+                own.rest = at[0]
+                at[0] = link_to(own)
+            else:
+                at[0] = job
+                PyObject_Free(pair)
+                pair = own
+        PyObject_Free(pair)
 
     def resize(self, capacity):
         """Give room for `capacity` buckets. Raise MemoryError when there is none."""
@@ -162,10 +239,10 @@ class JobTable:
         found = []
         i: uint64_t
         for i in range(self.bucket_count):
-            at: cython.p_void = self.buckets[i]
-            while at is not cython.NULL:
-                found.append(cython.cast(Job, at))
-                at = cython.cast(Job, at).chained
+            link: cython.p_void = self.buckets[i]
+            while link is not cython.NULL:
+                found.append(cython.cast(Job, first_of(link)))
+                link = rest_of(link)
         return found
 
     def ids_in(self, segment: uint64_t, start: uint64_t) -> tuple[list[int], int]:
@@ -178,11 +255,11 @@ class JobTable:
         i: uint64_t = start
         end: uint64_t = min(self.bucket_count, start + BUCKETS_AT_ONCE)
         while i < end:
-            at: cython.p_void = self.buckets[i]
-            while at is not cython.NULL:
-                if cython.cast(Job, at).segment == segment:
-                    found.append(cython.cast(Job, at).id)
-                at = cython.cast(Job, at).chained
+            link: cython.p_void = self.buckets[i]
+            while link is not cython.NULL:
+                if cython.cast(Job, first_of(link)).segment == segment:
+                    found.append(cython.cast(Job, first_of(link)).id)
+                link = rest_of(link)
             i += 1
         return found, (i if i < self.bucket_count else 0)
 
@@ -193,13 +270,16 @@ class JobTable:
         block: uint64_t
         i: uint64_t
         for i in range(self.bucket_count):
-            at: cython.p_void = self.buckets[i]
-            while at is not cython.NULL:
-                assert self.bucket(cython.cast(Job, at).id) == i, f"job {cython.cast(Job, at).id} is in a wrong bucket"
+            link: cython.p_void = self.buckets[i]
+            while link is not cython.NULL:
+                job: Job = cython.cast(Job, first_of(link))
+                assert self.bucket(job.id) == i, f"job {job.id} is in a wrong bucket"
                 found += 1
-                block = cython.cast(Job, at).id >> BLOCK_IDS_LOG2
+                block = job.id >> BLOCK_IDS_LOG2
                 blocks[block] = blocks.get(block, 0) + 1
-                at = cython.cast(Job, at).chained
+                is_end: cython.bint = rest_of(link) is cython.NULL
+                assert is_end == (pair_of(link) is cython.NULL), f"job {job.id} has a pair of its own"
+                link = rest_of(link)
         assert found == self.count, f"the job table counts {self.count} jobs but holds {found}"
         counted = dict(self.other_blocks)
         for i in range(BLOCK_SLOTS):
@@ -229,7 +309,7 @@ class ExpiryQueue(Timed):
     """The jobs whose time to wait is limited, by the moment at which it is over, while they are ready or delayed.
 
     A heap of four children a node, like `Heap`; it is one of the engine's timers. A job stands in the heap of its state
-    besides, so that it has a second place, ``Job.slot``.
+    besides, so that it has a second place, ``Place.slot``.
     """
 
     def __cinit__(self):
@@ -260,9 +340,9 @@ class ExpiryQueue(Timed):
 
     def remove(self, job):
         """Take out a job that is in here."""
-        hole: cython.Py_ssize_t = job.slot
+        hole: cython.Py_ssize_t = job.place.slot
         assert hole < self.count, "a job is taken out of the queue of expiry that is not in it"
-        job.slot = 0
+        job.place.slot = 0
         job.flags &= ~cython.cast(uint8_t, Flag.COUNTING)
         self.count -= 1
         if hole != self.count:
@@ -272,7 +352,7 @@ class ExpiryQueue(Timed):
         return 0
 
     def at_ns_of(self, job):
-        return self.entries[job.slot].at_ns
+        return self.entries[job.place.slot].at_ns
 
     def put_at(self, hole, entry):
         """Put an entry into the heap, which is in order but for the hole, up or down from there."""
@@ -283,7 +363,7 @@ class ExpiryQueue(Timed):
             if not less(cython.address(entry), cython.address(entries[parent])):
                 break
             entries[hole] = entries[parent]
-            cython.cast(Job, entries[hole].job).slot = cython.cast(uint32_t, hole)
+            cython.cast(Job, entries[hole].job).place.slot = cython.cast(uint32_t, hole)
             hole = parent
         child: cython.Py_ssize_t
         best: cython.Py_ssize_t
@@ -295,10 +375,10 @@ class ExpiryQueue(Timed):
             if not less(cython.address(entries[best]), cython.address(entry)):
                 break
             entries[hole] = entries[best]
-            cython.cast(Job, entries[hole].job).slot = cython.cast(uint32_t, hole)
+            cython.cast(Job, entries[hole].job).place.slot = cython.cast(uint32_t, hole)
             hole = best
         entries[hole] = entry
-        cython.cast(Job, entry.job).slot = cython.cast(uint32_t, hole)
+        cython.cast(Job, entry.job).place.slot = cython.cast(uint32_t, hole)
 
     def resize(self, capacity):
         """Give room for `capacity` entries. Raise MemoryError when there is none."""
@@ -314,7 +394,7 @@ class ExpiryQueue(Timed):
         i: cython.Py_ssize_t
         for i in range(self.count):
             job: Job = cython.cast(Job, self.entries[i].job)
-            assert job.slot == i, f"job {job.id} does not know when it expires"
+            assert job.place.slot == i, f"job {job.id} does not know when it expires"
             assert job.flags & Flag.COUNTING, f"job {job.id} expires, and does not know"
             smaller: cython.bint = i > 0 and less(
                 cython.address(self.entries[i]), cython.address(self.entries[(i - 1) // CHILDREN])

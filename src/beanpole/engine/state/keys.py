@@ -10,7 +10,7 @@ While a job is in here its key and its tube stay what they are.
 """
 
 import cython
-from cython.cimports.beanpole.engine.state.job import Job
+from cython.cimports.beanpole.engine.state.job import Job, body_of
 from cython.cimports.beanpole.engine.state.tags import KeyBit, Tag, find_tag
 from cython.cimports.beanpole.engine.state.tube import Tube
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
@@ -44,7 +44,7 @@ def key_of(job, size):
     text: cython.p_const_char = find_tag(job, Tag.KEY, size)
     if text[0] & KeyBit.BODY:
         size[0] = job.body_bytes
-        return job.body
+        return body_of(job)
     size[0] -= 1
     return text + 1
 

@@ -23,7 +23,7 @@ from cython.cimports.beanpole.engine.state.groups import (
     recall,
 )
 from cython.cimports.beanpole.engine.state.heap import Heap, entry_of
-from cython.cimports.beanpole.engine.state.job import Flag, State
+from cython.cimports.beanpole.engine.state.job import Flag, State, holder_of
 from cython.cimports.beanpole.engine.state.jobtable import JobTable
 from cython.cimports.beanpole.engine.state.records import Records, Room
 from cython.cimports.beanpole.engine.state.schedule import ScheduleTable
@@ -97,7 +97,7 @@ class Queue:
                 return job.tube.ready
             return group_of(job).ready
         if job.state == State.RESERVED:
-            return job.holder.reserved
+            return holder_of(job).reserved
         if job.state == State.DELAYED:
             return job.tube.delayed
         return job.tube.buried
@@ -116,7 +116,7 @@ class Queue:
         if job.state == State.RESERVED:
             note_held(self, job)
             job.tube.reserved_count -= 1
-            job.holder = None
+            job.place.holder = cython.NULL
             if job.tube.closed:
                 self.on_free(job)
         elif job.state == State.READY:
@@ -129,7 +129,7 @@ class Queue:
 
     @cython.final
     def enter(self, job, state, key):
-        """Put a job that left its state into another one now; RESERVED wants `job.holder` set before."""
+        """Put a job that left its state into another one now; RESERVED wants its holder set before."""
         return self.enter_at(job, state, key, self.now_ns)
 
     @cython.final

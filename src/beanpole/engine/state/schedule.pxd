@@ -40,7 +40,6 @@ cdef class Schedule(Item):
     cdef ScheduleState state
     cdef readonly uint8_t level          # the least program that understands the document
     cdef bint zoneless                   # its next time is not known, for this machine has no data of its zone
-    cdef readonly uint32_t segment       # the log's segment with its record; 0: none
     cdef readonly uint32_t record_bytes  # the size of that, as the log has booked it; 0: it has none
     cdef readonly uint64_t number        # how many were made before it; breaks ties
     cdef int read(self) except -1

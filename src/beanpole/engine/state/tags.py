@@ -8,9 +8,8 @@ one has not (``TAG_SIZES`` of ``log/format.py``). So whoever has found a tag rea
 """
 
 import cython
-from cython.cimports.beanpole.engine.state.job import Flag, Job
-from cython.cimports.libc.stdint import uint8_t, uint16_t, uint64_t
-from cython.cimports.libc.stdlib import realloc
+from cython.cimports.beanpole.engine.state.job import Flag, Job, resize_tags, tags_of
+from cython.cimports.libc.stdint import uint8_t, uint64_t
 from cython.cimports.libc.string import memcpy, memmove
 
 
@@ -25,7 +24,7 @@ def size_at(at: cython.p_const_uchar) -> cython.Py_ssize_t:
 @cython.exceptval(check=False)
 def place_of(job: Job, tag: cython.int) -> cython.Py_ssize_t:
     """Return where among the tags the first one stands whose number is not smaller."""
-    tags = cython.cast(cython.p_const_uchar, job.body + job.body_bytes + 2)
+    tags = cython.cast(cython.p_const_uchar, tags_of(job))
     at: cython.Py_ssize_t = 0
     while at < job.tag_bytes and tags[at] < tag:
         at += TAG_FRAME_BYTES + size_at(tags + at)
@@ -35,7 +34,7 @@ def place_of(job: Job, tag: cython.int) -> cython.Py_ssize_t:
 def find_tag(job, tag, size):
     """Return what a tag says, and set its size; NULL: the job doesn't have it."""
     at: cython.Py_ssize_t = place_of(job, tag)
-    found = cython.cast(cython.p_const_uchar, job.body + job.body_bytes + 2 + at)
+    found = cython.cast(cython.p_const_uchar, tags_of(job) + at)
     if at == job.tag_bytes or found[0] != cython.cast(cython.int, tag):
         return cython.NULL
     size[0] = size_at(found)
@@ -78,18 +77,12 @@ def put_tag(job, tag, data, size):
         before += TAG_FRAME_BYTES
     after: cython.Py_ssize_t = TAG_FRAME_BYTES + size if size else 0
     tag_bytes: cython.Py_ssize_t = job.tag_bytes - before + after
-    start: cython.Py_ssize_t = job.body_bytes + 2
+    behind: cython.Py_ssize_t = job.tag_bytes - before
     at: cython.Py_ssize_t = place_of(job, tag)
     if tag_bytes > 65535:
         raise OverflowError("the tags of a job have no place in its record")
-    if after > before:
-        grown = cython.cast(cython.p_char, realloc(job.body, start + tag_bytes))
-        if grown is cython.NULL:
-            raise MemoryError
-        job.body = grown
-    tags = cython.cast(cython.p_uchar, job.body + start)
-    memmove(tags + at + after, tags + at + before, job.tag_bytes - at - before)
-    job.tag_bytes = cython.cast(uint16_t, tag_bytes)
+    tags = cython.cast(cython.p_uchar, resize_tags(job, tag_bytes))
+    memmove(tags + at + after, tags + at + before, behind - at)
     if after:
         tags[at] = cython.cast(cython.uchar, tag)
         tags[at + 1] = size & 0xFF

@@ -82,7 +82,6 @@ cdef class GroupPause(Item):
     cdef readonly bytes tube
     cdef readonly bytes group
     cdef readonly uint32_t pause_s       # seconds that it was asked for
-    cdef readonly uint32_t segment       # the log's segment with its record; 0: none
     cdef readonly int64_t until_ns       # engine clock; 0: it is over
 
 @cython.final
@@ -161,7 +160,6 @@ cdef class Tube(Timed):
     cdef Ages ages                       # since when its ready jobs are ready
     cdef readonly uint32_t pause_s            # seconds that the current pause was asked for; 0: not paused
     cdef uint32_t list_index                  # its place in the engine's list of tubes
-    cdef readonly uint32_t segment            # the log's segment with its record; 0: none
     cdef readonly uint8_t closed              # bits of Closed; 0: its jobs may be reserved
     cdef readonly int64_t paused_until_ns     # engine clock; 0: not paused
     cdef void pause(self, uint32_t seconds, int64_t until_ns) noexcept
