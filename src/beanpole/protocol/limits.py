@@ -49,3 +49,16 @@ ONCE_S_MAX = 86_400
 
 EXPIRE_S_MIN = 0.001
 """Seconds of a time to wait that are left at least when a job is put late: the rules count one whose time is over."""
+
+LINK_DATA_BYTES_MAX = 65_536  # of a frame of DATA
+LINK_OPEN_BYTES_MAX = 1_024  # of what a front says of a client
+LINK_LINE_BYTES_MAX = 512  # of a first line with its CRLF; a front's own are shorter
+LINK_ROOM_BYTES = 262_144
+"""Bytes that a channel may have under way at first: what an end keeps at most for a client that can't go on."""
+
+LINK_ROOM_BYTES_LEAST = 65_536  # bytes that have left an end's hands when it must say so
+LINK_ROOM_BYTES_MAX = 2**31 - 1
+LINK_CHANNELS_MAX = 1_048_575  # an end's table is as long as the greatest number of a channel
+LINK_READ_BYTES = 262_144  # that an end reads of a link at once
+LINK_SILENCE_S = 1  # of a link on which nothing comes: then its end is asked for a sign of life
+LINK_SILENCES_MAX = 3  # such times without any sign after which a link ends
