@@ -1,6 +1,6 @@
 # The header of epoll.py.
 cimport cython
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint64_t
 
 from beanpole.posix cimport epoll_event
 from beanpole.server.connection cimport Connection, Transport
@@ -18,6 +18,11 @@ cdef class Socket(Transport):
     cdef bint hung_up                    # the peer sends no more: read until the end
     cdef bint check_hello(self) except -1
 
+cdef class Carrier:
+    # A descriptor that carries many connections, and is served before and after a turn.
+    cdef int note(self, int64_t now_ns, unsigned int events) except -1
+    cdef int end_turn(self, int64_t now_ns) except -1
+
 @cython.final
 cdef class EpollTransport(EventQueue):
     cdef readonly Turn turn
@@ -32,6 +37,10 @@ cdef class EpollTransport(EventQueue):
     cdef object wall_clock               # `Callable[[], int]`, the wall clock; None: that of the system
     cdef char *read_buffer
     cdef list by_fd                      # Connection or None, by its socket's descriptor
+    cdef readonly dict carriers          # descriptors -> Carrier
+    cdef list carried                    # those that have something to do at the end of this turn
+    cdef readonly uint64_t carried_bytes_received    # over all carriers ever
+    cdef readonly uint64_t carried_bytes_sent
     cdef Py_ssize_t connections_max      # connections above which accepting pauses
     cdef int64_t read_clocks(self) except? -1
     cdef int run_turn(self, int wait_ms) except -1
@@ -42,4 +51,5 @@ cdef class EpollTransport(EventQueue):
     cdef int forget(self, int fd) except -1
     cdef int arm(self, int64_t now_ns) except -1
     cdef int end_turn(self) except -1
+    cdef int end_carried(self) except -1
     cdef int close_each(self, bint own) except -1

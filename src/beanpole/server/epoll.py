@@ -136,6 +136,19 @@ class Socket(Transport):
 
 
 @cython.cclass
+class Carrier:
+    """What carries many connections over one descriptor (:mod:`beanpole.server.link`)."""
+
+    def note(self, now_ns, events):
+        """Take note of what happened to the descriptor: read, and let connections be served in this turn."""
+        return 0
+
+    def end_turn(self, now_ns):
+        """Send what the turn has brought. Called when the carrier stands in `EpollTransport.carried`."""
+        return 0
+
+
+@cython.cclass
 class EpollTransport(EventQueue):
     """All client sockets of a server. The fields stand in ``epoll.pxd``."""
 
@@ -152,6 +165,8 @@ class EpollTransport(EventQueue):
         self.loop = loop
         self.observer = observer
         self.by_fd = []
+        self.carriers = {}
+        self.carried = []
         self.hello = b""
         self.loop_fd = -1
         self.readers = {}
@@ -260,10 +275,19 @@ class EpollTransport(EventQueue):
         return now
 
     def end_turn(self):
-        """Count how long the turn took, and report it if that was long."""
+        """Send what is carried, count how long the turn took, and report it if that was long."""
+        if self.carried:
+            self.end_carried()
         slow = self.turn.note_end(self.now())
         if slow is not None:
             self.observer.turn_slow(slow)
+        return 0
+
+    def end_carried(self):
+        """Let those carriers send that have something to send."""
+        carried, self.carried = self.carried, []
+        for each in carried:
+            cython.cast(Carrier, each, typecheck=True).end_turn(self.turn.began_ns)
         return 0
 
     def note_events(self, now_ns, events, count):
@@ -284,6 +308,8 @@ class EpollTransport(EventQueue):
                 self.readable = [fd] if self.readable is None else [*self.readable, fd]
             elif fd == self.timer_fd:
                 self.armed_ns = 0  # also if it fired since the turn looked at the clock, and was too early for this
+            elif fd in self.carriers:
+                cython.cast(Carrier, self.carriers[fd], typecheck=True).note(now_ns, events[i].events)
         # New clients come last: one may be given the descriptor of a client that this very turn dropped, and must not
         # be served with what happened to that.
         if knocking is not None:
@@ -401,6 +427,8 @@ class EpollTransport(EventQueue):
     def close_each(self, own):
         """Close every client's connection, and with `own` the server's as well."""
         now: int64_t = self.now()
+        for each in list(self.carriers.values()):
+            each.close()
         for each in self.by_fd:
             if each is not None:
                 connection: Connection = cython.cast(Connection, each, typecheck=True)

@@ -34,6 +34,9 @@ SHARE_COST_NS = 300_000  # of the commands of one connection in a turn: about a 
 LIGHT_COST_NS = 30_000  # the share of a new connection, and of one that used less; it is served before the others
 SLOW_TURN_NS = 50_000_000  # a turn that takes so long is reported: more than ten times what its commands may cost
 
+LINK_OUTPUT_BYTES = 262_144  # unsent at which the channels of a link wait: about what the kernel takes at once
+LINK_OUTPUT_BYTES_MAX = 67_108_864  # unsent of a link whose front reads nothing: what a million channels need to end
+
 # --- What it costs ----------------------------------------------------------------------------------------------------
 
 SERVE_COST_NS = 4_000  # to serve a connection at all: one receive and one send

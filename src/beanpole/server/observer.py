@@ -74,6 +74,17 @@ class Observer(Reporter):
     def connection_closed(self, fd: int) -> None:
         self.logger.info("connection closed", fd=fd)
 
+    def channel_opened(self, link: str, channel: int, peer: str) -> None:
+        self.logger.info("connection opened", link=link, channel=channel, peer=peer)
+
+    def channel_closed(self, link: str, channel: int) -> None:
+        self.logger.info("connection closed", link=link, channel=channel)
+
+    def link_closed(self, link: str, reason: str, channels: int, error: OSError | None) -> None:
+        """A link has ended: its clients are lost connections."""
+        about = {} if error is None else {"error": str(error)}
+        self.logger.warning("link closed", link=link, reason=reason, channels=channels, **about)
+
     def accept_paused(self, reason: str) -> None:
         """There is no place for a new client: no descriptor, or as many connections as there may be."""
         if self.limited and reason == "EMFILE":

@@ -1,0 +1,458 @@
+"""The server's end of a link: one descriptor that carries the connections of many clients. docs/link.md says what is sent.
+
+A turn reads a link once, before it serves connections, and sends once, after it. A channel is the transport of one
+connection: what comes for it is lent to its decoder where it was read, and copied only if the link is to be read again
+before its connection was served. What it sends is collected in the link's buffer, in frames of up to 64 KiB; when that
+is full, channels wait for space in the order in which they came, and each goes on with one frame.
+
+When a link ends, its connections end as lost ones, in the turns that follow, as far as each has time for it. None of
+them waits for a job from then on.
+"""
+
+import cython
+from cython.cimports.beanpole import posix
+from cython.cimports.beanpole.protocol.buffer import append, consume
+from cython.cimports.beanpole.protocol.decoder import Mode
+from cython.cimports.beanpole.protocol.link import FrameReader, Kind, add_frame, add_number
+from cython.cimports.beanpole.server.connection import Connection, Transport
+from cython.cimports.beanpole.server.epoll import Carrier, EpollTransport
+from cython.cimports.libc.errno import EAGAIN, EINTR
+from cython.cimports.libc.errno import errno as last_error
+from cython.cimports.libc.stdint import int64_t, uint32_t
+from cython.cimports.libc.stdlib import free
+
+from beanpole.protocol import limits as protocol_limits
+from beanpole.protocol.link import KINDS, link_line, read_first_line
+from beanpole.server import limits
+
+INPUT_BYTE_COST_NS = cython.declare(int64_t, limits.INPUT_BYTE_COST_NS)
+RECEIVE_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_PER_TURN)
+RECEIVE_BYTES_FIRST = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_FIRST)
+COMINGS_PER_TURN = cython.declare(cython.int, limits.ACCEPTS_PER_TURN)
+LINK_OUTPUT_BYTES = cython.declare(cython.Py_ssize_t, limits.LINK_OUTPUT_BYTES)
+LINK_OUTPUT_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.LINK_OUTPUT_BYTES_MAX)
+DATA_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.LINK_DATA_BYTES_MAX)
+ROOM_BYTES = cython.declare(uint32_t, protocol_limits.LINK_ROOM_BYTES)
+ROOM_BYTES_LEAST = cython.declare(uint32_t, protocol_limits.LINK_ROOM_BYTES_LEAST)
+ROOM_BYTES_MAX = cython.declare(int64_t, protocol_limits.LINK_ROOM_BYTES_MAX)
+CHANNELS_MAX = cython.declare(uint32_t, protocol_limits.LINK_CHANNELS_MAX)
+
+
+@cython.cclass
+class Channel(Transport):
+    """The way to one client behind a link. The fields stand in ``link.pxd``."""
+
+    def __dealloc__(self):
+        free(self.kept.data)
+
+    def wake(self, now_ns, connection):
+        """Lend the decoder what came, and run it; what came first goes first."""
+        is_kept: cython.bint = self.kept.size > 0
+        data: cython.p_const_char = self.kept.data + self.kept.start if is_kept else self.lent
+        there: cython.Py_ssize_t = self.kept.size - self.kept.start if is_kept else self.lent_bytes
+        size: cython.Py_ssize_t = min(there, RECEIVE_BYTES_FIRST if connection.light else RECEIVE_BYTES_PER_TURN)
+        if size == 0:
+            self.readable = False
+            return connection.stop_input(now_ns) if self.input_ends and not connection.input_ended else 0
+        connection.decoder.borrow(data, size)
+        connection.share_ns -= size * INPUT_BYTE_COST_NS
+        connection.run(now_ns)
+        if is_kept:
+            consume(cython.address(self.kept), size, 0)
+        else:
+            self.lent += size
+            self.lent_bytes -= size
+        self.readable = size < there or self.input_ends
+        self.taken_bytes += size
+        if self.taken_bytes >= ROOM_BYTES_LEAST and not self.input_ends and self.link.fd >= 0:
+            add_number(cython.address(self.link.out), self.number, Kind.ROOM, self.taken_bytes)
+            self.allowed_bytes += self.taken_bytes
+            self.taken_bytes = 0
+            self.link.carry()
+        return 0
+
+    def send(self, data, size):
+        """Put one frame of it into the link's output, if there is space; else wait for that."""
+        link = self.link
+        if link.fd < 0:
+            return -1
+        if link.out.size - link.out.start >= LINK_OUTPUT_BYTES:
+            return self.wait_in(link.refused)
+        sent: cython.Py_ssize_t = min(size, min(cython.cast(cython.Py_ssize_t, self.room_bytes), DATA_BYTES_MAX))
+        if sent == 0:
+            return 0
+        add_frame(cython.address(link.out), self.number, Kind.DATA, data, sent)
+        self.room_bytes -= sent
+        link.carry()
+        if sent < size:
+            return sent if self.room_bytes == 0 else sent + self.wait_in(link.served)
+        if link.draining:
+            connection: Connection = cython.cast(Connection, link.channels[self.number])
+            buffer = cython.address(connection.session.out.buffer)
+            connection.finished |= buffer.size - buffer.start == sent and self.is_idle(connection)
+        return sent
+
+    def wait_in(self, line):
+        """Let the connection go on when the link has sent something."""
+        self.waits = True
+        line.append(self.link.channels[self.number])
+        return self.link.carry()
+
+    def is_idle(self, connection):
+        """Whether the session holds no job, waits for nothing, and has no input that has not run."""
+        session = connection.session
+        decoder = connection.decoder
+        return (
+            session.reserved.count == 0
+            and not session.waiting
+            and session.work is None
+            and decoder.at == decoder.end
+            and decoder.mode == Mode.LINE
+            and self.kept.size == 0
+            and self.lent_bytes == 0
+        )
+
+    def peer(self) -> str:
+        """Return the address of the client."""
+        for line in self.about.decode().splitlines():
+            if line.startswith("peer "):
+                return line[5:]
+        return self.link.name
+
+    def linger(self, connection):
+        """Close the connection a moment later."""
+        self.link.epoll.loop.call_later(limits.LINGER_S, self.link.epoll.release, connection)
+        return True
+
+    def close(self):
+        """Tell the front that the session has ended."""
+        link = self.link
+        if self.closed_here or link.fd < 0:
+            return 0
+        self.closed_here = True
+        add_frame(cython.address(link.out), self.number, Kind.CLOSE, b"", 0)
+        link.carry()
+        if link.epoll.observe_connections:
+            link.epoll.observer.channel_closed(link.name, self.number)
+        return link.forget(self) if self.closed_there else 0
+
+
+@cython.cclass
+class Link(Carrier):
+    """The server's end of one link. The fields stand in ``link.pxd``."""
+
+    def __init__(self, epoll: EpollTransport, fd: cython.int, name: str):
+        """Serve the clients that a front has, at the other end of a connected socket, which is closed here.
+
+        `name` is what the log calls the link. Raises OSError: the socket can't be watched.
+        """
+        self.epoll = epoll
+        self.fd = fd
+        self.name = name
+        self.reader = FrameReader(True)
+        self.channels = [None]
+        self.lenders = []
+        self.refused = []
+        self.served = []
+        epoll.watch_fd(fd, posix.EPOLLIN, posix.EPOLL_CTL_ADD)
+        epoll.carriers[fd] = self
+        self.timer = epoll.loop.call_later(protocol_limits.LINK_SILENCE_S, self.check_silence)
+
+    def __dealloc__(self):
+        free(self.out.data)
+
+    # --- what comes ---------------------------------------------------------------------------------------------------
+
+    def note(self, now_ns, events):
+        """Read what has come, and send on what waits."""
+        if events & posix.EPOLLOUT:
+            self.blocked = False
+            self.epoll.watch_fd(self.fd, posix.EPOLLIN, posix.EPOLL_CTL_MOD)
+            self.carry()
+        return self.read(now_ns) if events & ~posix.EPOLLOUT and not self.unread else 0
+
+    def read(self, now_ns):
+        """Read once, and give each channel what is for it."""
+        channel: Channel
+        for each in self.lenders:
+            channel = cython.cast(Channel, each, typecheck=True)
+            if channel.lent_bytes:
+                append(cython.address(channel.kept), channel.lent, channel.lent_bytes)
+                channel.lent_bytes = 0
+        self.lenders = []
+        target: cython.p_char = self.reader.room()
+        size: cython.Py_ssize_t = posix.recv(self.fd, target, self.reader.free_bytes(), posix.MSG_DONTWAIT)
+        if size < 0 and (last_error == EAGAIN or last_error == EINTR):
+            return 0
+        if size <= 0:
+            return self.end("system", OSError(last_error, "recv failed")) if size < 0 else self.end("ended")
+        self.heard = True
+        self.reader.end += size
+        self.epoll.carried_bytes_received += size
+        if not self.opened and not self.open_link():
+            return 0
+        return self.read_frames(now_ns)
+
+    def open_link(self):
+        """Answer the first line; whether frames may follow."""
+        line: bytes = self.reader.take_line()
+        if line is None:
+            return 0 if self.reader.mistake is None else self.end(self.reader.mistake)
+        said = read_first_line(line)
+        self.opened = said is not None and said[:2] == ("-", 0)  # a server alone is in no cluster, and has no epoch
+        engine = self.epoll.turn.engine
+        answer: bytes = link_line(0, engine.body_bytes_max) if self.opened else b"UNKNOWN_COMMAND\r\n"
+        append(cython.address(self.out), answer, len(answer))
+        self.carry()
+        if not self.opened:
+            self.flush()
+            self.end("first line")
+        return self.opened
+
+    def read_frames(self, now_ns):
+        """Give each channel what is for it. Of clients that come and go only so many are taken in a turn."""
+        reader = self.reader
+        left: cython.int = COMINGS_PER_TURN
+        channel: uint32_t
+        self.unread = False
+        while reader.next():
+            channel = reader.channel
+            if channel == 0:
+                if reader.kind == Kind.DRAIN:
+                    if self.draining:
+                        return self.end("second DRAIN")
+                    self.begin_drain()
+                elif reader.value == 0:
+                    self.answers = True
+                    self.carry()
+                continue
+            if reader.kind == Kind.OPEN:
+                self.open_channel(now_ns)
+            elif channel >= cython.cast(uint32_t, len(self.channels)) or self.channels[channel] is None:
+                self.end(f"{KINDS[reader.kind - 1][0]} of no channel")
+            else:
+                self.take_frame(now_ns, cython.cast(Connection, self.channels[channel], typecheck=True))
+            if self.fd < 0:
+                return 0
+            if reader.kind != Kind.DATA and reader.kind != Kind.ROOM:
+                left -= 1
+                if left == 0:
+                    self.unread = True
+                    return self.carry()
+        return 0 if reader.mistake is None else self.end(reader.mistake)
+
+    def open_channel(self, now_ns):
+        """Open the connection of a client that has come."""
+        number: uint32_t = self.reader.channel
+        channels = self.channels
+        if self.draining:
+            return self.end("OPEN after DRAIN")
+        if number > CHANNELS_MAX or (number < cython.cast(uint32_t, len(channels)) and channels[number] is not None):
+            return self.end("OPEN of a channel that is not free")
+        about: bytes = self.reader.payload[: self.reader.size]
+        if not is_text(about):
+            return self.end("text of OPEN")
+        channel: Channel = Channel()
+        channel.link = self
+        channel.number = number
+        channel.about = about
+        channel.room_bytes = channel.allowed_bytes = ROOM_BYTES
+        if number >= cython.cast(uint32_t, len(channels)):
+            channels.extend([None] * (number + 1 - len(channels)))
+        channels[number] = self.epoll.turn.open(now_ns, channel)
+        self.channel_count += 1
+        if self.epoll.observe_connections:
+            self.epoll.observer.channel_opened(self.name, number, channel.peer())
+        return 0
+
+    def take_frame(self, now_ns, connection):
+        """Take a frame of a client that is there; what comes for one whose session has ended is passed over."""
+        reader = self.reader
+        kind: cython.int = reader.kind
+        channel: Channel = cython.cast(Channel, connection.transport, typecheck=True)
+        if channel.closed_there:
+            return self.end(f"{KINDS[kind - 1][0]} of no channel")
+        if kind == Kind.CLOSE:
+            channel.closed_there = channel.gone = True
+            channel.cut = reader.value
+            if channel.closed_here:
+                return self.forget(channel)
+        elif connection.closed:
+            return 0
+        elif kind == Kind.DATA:
+            return self.take_data(connection, channel)
+        elif kind == Kind.ROOM:
+            if channel.room_bytes + cython.cast(int64_t, reader.value) > ROOM_BYTES_MAX:
+                return self.end("ROOM without end")
+            channel.room_bytes += reader.value
+            if not channel.blocked or channel.waits:
+                return 0
+            channel.blocked = False
+            return self.epoll.turn.add_arrived(connection)
+        elif channel.input_ends:
+            return self.end("FIN after FIN")
+        if not connection.closed:
+            channel.input_ends = channel.readable = True
+            self.epoll.turn.engine.half_close(now_ns, connection.session)
+            self.epoll.turn.add_arrived(connection)
+        return 0
+
+    def take_data(self, connection, channel):
+        """Take what a client sends: lent for this turn if nothing else waits."""
+        reader = self.reader
+        if channel.input_ends:
+            return self.end("DATA after FIN")
+        if reader.size > channel.allowed_bytes:
+            return self.end("DATA without room")
+        channel.allowed_bytes -= reader.size
+        if channel.kept.size == 0 and channel.lent_bytes == 0:
+            channel.lent = reader.payload
+            channel.lent_bytes = reader.size
+            self.lenders.append(channel)
+        else:
+            if channel.lent_bytes:
+                append(cython.address(channel.kept), channel.lent, channel.lent_bytes)
+                channel.lent_bytes = 0
+            append(cython.address(channel.kept), reader.payload, reader.size)
+        channel.readable = True
+        return self.epoll.turn.add_arrived(connection)
+
+    def begin_drain(self):
+        """Let each client go that needs nothing; the others as soon as a reply leaves them so."""
+        self.draining = True
+        for each in self.channels:
+            if each is not None:
+                connection: Connection = cython.cast(Connection, each, typecheck=True)
+                channel: Channel = cython.cast(Channel, connection.transport, typecheck=True)
+                if not connection.closed and connection.session.out.buffer.size == 0 and channel.is_idle(connection):
+                    connection.finished = True
+                    self.epoll.turn.add_arrived(connection)
+        return 0
+
+    def forget(self, channel):
+        """Let a channel's number be free: both ends have closed it."""
+        self.channels[channel.number] = None
+        self.channel_count -= 1
+        return 0
+
+    # --- what is sent -------------------------------------------------------------------------------------------------
+
+    def carry(self):
+        """Let something be done at the end of this turn, or of the next."""
+        if not self.carried:
+            self.carried = True
+            self.epoll.carried.append(self)
+        return 0
+
+    def end_turn(self, now_ns):
+        """Send what is to be sent, and take what waits for the next turn."""
+        self.carried = False
+        if self.fd < 0:
+            return 0
+        self.flush()
+        if self.unread and self.fd >= 0:
+            self.read_frames(now_ns)
+            self.epoll.turn.request()
+        return 0
+
+    def flush(self):
+        """Send once; then those channels go on that waited for space."""
+        if self.answers:
+            self.answers = False
+            add_number(cython.address(self.out), 0, Kind.PING, 1)
+        left: cython.Py_ssize_t = self.out.size - self.out.start
+        if left and not self.blocked:
+            flags: cython.int = posix.MSG_NOSIGNAL | posix.MSG_DONTWAIT
+            sent: cython.Py_ssize_t = posix.send(self.fd, self.out.data + self.out.start, left, flags)
+            if sent < 0 and last_error != EAGAIN and last_error != EINTR:
+                return self.end("system", OSError(last_error, "send failed"))
+            sent = max(sent, 0)
+            self.epoll.carried_bytes_sent += sent
+            left -= sent
+            consume(cython.address(self.out), sent, 2 * LINK_OUTPUT_BYTES)
+            if left:
+                self.blocked = True
+                self.epoll.watch_fd(self.fd, posix.EPOLLIN | posix.EPOLLOUT, posix.EPOLL_CTL_MOD)
+        if left > LINK_OUTPUT_BYTES_MAX:
+            return self.end("unread")
+        if left < LINK_OUTPUT_BYTES and (self.refused or self.served):
+            waiting = self.refused + self.served
+            self.refused = []
+            self.served = []
+            for each in waiting:
+                connection: Connection = cython.cast(Connection, each, typecheck=True)
+                channel: Channel = cython.cast(Channel, connection.transport, typecheck=True)
+                channel.waits = channel.blocked = False
+                if not connection.closed:
+                    self.epoll.turn.add_sending(connection)
+            self.epoll.turn.request()
+        return 0
+
+    # --- its end ------------------------------------------------------------------------------------------------------
+
+    def check_silence(self) -> None:
+        """Ask for a sign of life if there was none lately; end the link if there was none for long."""
+        self.silence_count = 0 if self.heard or not self.opened else self.silence_count + 1
+        self.heard = False
+        if self.silence_count >= protocol_limits.LINK_SILENCES_MAX:
+            self.end("silent")
+        elif self.silence_count:
+            add_number(cython.address(self.out), 0, Kind.PING, 0)
+            self.flush()
+        if self.fd >= 0:
+            self.timer = self.epoll.loop.call_later(protocol_limits.LINK_SILENCE_S, self.check_silence)
+
+    def end(self, reason, error=None):
+        """End the link, and its sessions as lost connections: in the turns that follow, behind those that use little."""
+        if self.fd < 0:
+            return 0
+        turn = self.epoll.turn
+        count: cython.Py_ssize_t = self.channel_count
+        connections = self.leave()
+        for each in connections:
+            connection: Connection = cython.cast(Connection, each, typecheck=True)
+            channel: Channel = cython.cast(Channel, connection.transport, typecheck=True)
+            if connection.closed:
+                continue
+            if not channel.input_ends:
+                channel.cut = True
+            channel.gone = connection.finished = True
+            if connection.session.waiting:
+                turn.engine.stop_waiting(connection.session)
+            turn.add_queue(connection)
+        turn.request()
+        self.epoll.observer.link_closed(self.name, reason, count, error)
+        return 0
+
+    def leave(self) -> list[Connection]:
+        """Close the descriptor; return the connections that were there."""
+        self.timer.cancel()
+        del self.epoll.carriers[self.fd]
+        self.epoll.close_fd(self.fd)
+        self.fd = -1
+        connections = [each for each in self.channels if each is not None]
+        self.channels = [None]
+        self.channel_count = 0
+        self.refused = []
+        self.served = []
+        self.lenders = []
+        return connections
+
+    def close(self) -> None:
+        """Close every connection, and the link. Closing again does nothing."""
+        if self.fd < 0:
+            return
+        now: int64_t = self.epoll.now()
+        for each in self.leave():
+            connection: Connection = cython.cast(Connection, each, typecheck=True)
+            connection.transport.cut = True
+            self.epoll.turn.drop(now, connection)
+
+
+def is_text(about: bytes) -> bool:
+    """Whether it is lines of UTF-8, each ended by LF, without control characters."""
+    try:
+        text = about.decode()
+    except UnicodeDecodeError:
+        return False
+    return not text or (text.endswith("\n") and text.replace("\n", "").isprintable())

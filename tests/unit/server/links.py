@@ -1,0 +1,165 @@
+"""A link without a process: a front that a test plays, and a server whose time the test sets."""
+
+import socket
+import struct
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from beanpole.engine.check import check
+from beanpole.engine.engine import Engine
+from beanpole.log.log import Log
+from beanpole.protocol.link import FrameReader, first_line, frame
+from beanpole.server.epoll import EpollTransport
+from beanpole.server.link import Link
+from beanpole.server.turn import Turn
+
+OPEN, DATA, FIN, CLOSE, ROOM, PING, DRAIN = range(1, 8)
+SECOND_NS = 1_000_000_000
+
+
+class Loop:
+    """What a link asks of a loop: calls after some time."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[float, Callable[..., object], tuple[object, ...]]] = []
+
+    def call_later(self, after_s: float, call: Callable[..., object], *args: object) -> SimpleNamespace:
+        entry = (after_s, call, args)
+        self.calls.append(entry)
+        return SimpleNamespace(cancel=lambda: self.calls.remove(entry) if entry in self.calls else None)
+
+    def call_soon(self, call: Callable[[], object]) -> None:
+        """Whoever runs turns looks at the turn."""
+
+
+class Observer:
+    """Remembers how links ended, and channels that come and go."""
+
+    def __init__(self) -> None:
+        self.ended: list[tuple[str, str, int]] = []
+        self.lines: list[tuple[object, ...]] = []
+        self.slow: list[Any] = []
+
+    def link_closed(self, link: str, reason: str, channels: int, _error: OSError | None) -> None:
+        self.ended.append((link, reason, channels))
+
+    def channel_opened(self, *about: object) -> None:
+        self.lines.append(("opened", *about))
+
+    def channel_closed(self, *about: object) -> None:
+        self.lines.append(("closed", *about))
+
+    def turn_slow(self, slow: object) -> None:
+        self.slow.append(slow)
+
+
+class House:
+    """A server."""
+
+    def __init__(self, log: Log | None = None, *, body_bytes_max: int = 65_535) -> None:
+        self.now_ns = SECOND_NS
+        self.log = Log() if log is None else log
+        self.engine = Engine(body_bytes_max, self.now_ns, dict, self.log.records)
+        self.turn = Turn(self.engine, self.log)
+        self.loop = Loop()
+        self.observer = Observer()
+        self.clients = EpollTransport(self.turn, self.loop, self.observer, clock=lambda: self.now_ns)  # type: ignore[arg-type]
+
+    def run(self, turns: int = 3) -> None:
+        """Run turns until there is nothing more to do, at least so many."""
+        while turns > 0 or self.turn.busy:
+            self.clients.run()
+            turns -= 1
+        check(self.engine)
+
+    def pass_time(self, seconds: float) -> None:
+        """Call what waits for that time, and run."""
+        self.now_ns += int(seconds * SECOND_NS)
+        calls, self.loop.calls = self.loop.calls, []
+        for _, call, args in calls:
+            call(*args)
+        self.run()
+
+
+class Front:
+    """The front's end of a link."""
+
+    def __init__(self, house: House, name: str = "front 1", *, opened: bool = True) -> None:
+        self.house = house
+        self.socket, theirs = socket.socketpair()
+        self.socket.setblocking(False)
+        theirs.setblocking(False)
+        self.reader = FrameReader(False)
+        self.frames: list[tuple[int, int, bytes]] = []
+        self.is_open = True
+        self.link = Link(house.clients, theirs.detach(), name)
+        if opened:
+            self.send_bytes(first_line())
+            assert self.receive_bytes() == b"LINK 0 %d\r\n" % house.engine.body_bytes_max
+
+    def send_bytes(self, data: bytes) -> None:
+        """Send, and let the server run."""
+        while data:
+            try:
+                data = data[self.socket.send(data) :]
+            except BlockingIOError:
+                pass
+            self.house.run()
+
+    def send(self, *frames: tuple[int, int] | tuple[int, int, bytes]) -> None:
+        """Send frames together."""
+        self.send_bytes(b"".join(frame(*each) for each in frames))
+
+    def open(self, channel: int, data: bytes = b"", about: bytes = b"") -> None:
+        """Open a channel, and send what its client sends."""
+        self.send((channel, OPEN, about), *([(channel, DATA, data)] if data else []))
+
+    def say(self, channel: int, data: bytes) -> bytes:
+        """Send what a client sends; return what comes for it."""
+        self.send((channel, DATA, data))
+        return self.heard(channel)
+
+    def receive_bytes(self) -> bytes:
+        """What has come."""
+        found = b""
+        while self.is_open:
+            try:
+                piece = self.socket.recv(65_536)
+            except BlockingIOError:
+                break
+            self.is_open = piece != b""
+            found += piece
+        return found
+
+    def receive(self) -> list[tuple[int, int, bytes]]:
+        """Take the frames that have come."""
+        data = self.receive_bytes()
+        for at in range(0, len(data), 65_536):
+            self.reader.receive(data[at : at + 65_536])
+            while (each := self.reader.next_frame()) is not None:
+                self.frames.append(each)
+        assert self.reader.mistake is None, self.reader.mistake
+        found, self.frames = self.frames, []
+        return found
+
+    def heard(self, channel: int) -> bytes:
+        """The DATA for a client that has come; other frames stay."""
+        data, rest = b"", []
+        for each in self.receive():
+            if each[:2] == (channel, DATA):
+                data += each[2]
+            else:
+                rest.append(each)
+        self.frames = rest
+        return data
+
+    def close(self) -> None:
+        """End the link."""
+        self.socket.close()
+        self.is_open = False
+
+
+def room(count: int) -> bytes:
+    """The payload of ROOM."""
+    return struct.pack("<I", count)
