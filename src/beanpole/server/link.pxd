@@ -41,6 +41,7 @@ cdef class Link(Carrier):
     cdef bint unread                     # frames wait in the reader for the next turn
     # To be sent.
     cdef Buffer out
+    cdef Py_ssize_t output_bytes_max
     cdef bint carried                    # it stands in `EpollTransport.carried`
     cdef bint blocked                    # the kernel takes no more: there is an event when it does
     cdef list refused                    # connections that go on when there is space in `out`, in order
@@ -60,4 +61,5 @@ cdef class Link(Carrier):
     cdef int forget(self, Channel channel) except -1
     cdef int carry(self) except -1
     cdef int flush(self) except -1
+    cdef int end_by_system(self, int reason) except -1
     cdef int end(self, str reason, object error=*) except -1

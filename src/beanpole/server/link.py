@@ -9,6 +9,8 @@ When a link ends, its connections end as lost ones, in the turns that follow, as
 them waits for a job from then on.
 """
 
+import os
+
 import cython
 from cython.cimports.beanpole import posix
 from cython.cimports.beanpole.protocol.buffer import append, consume
@@ -16,7 +18,7 @@ from cython.cimports.beanpole.protocol.decoder import Mode
 from cython.cimports.beanpole.protocol.link import FrameReader, Kind, add_frame, add_number
 from cython.cimports.beanpole.server.connection import Connection, Transport
 from cython.cimports.beanpole.server.epoll import Carrier, EpollTransport
-from cython.cimports.libc.errno import EAGAIN, EINTR
+from cython.cimports.libc.errno import EAGAIN, ECONNRESET, EINTR, EPIPE
 from cython.cimports.libc.errno import errno as last_error
 from cython.cimports.libc.stdint import int64_t, uint32_t
 from cython.cimports.libc.stdlib import free
@@ -30,7 +32,6 @@ RECEIVE_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_
 RECEIVE_BYTES_FIRST = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_FIRST)
 COMINGS_PER_TURN = cython.declare(cython.int, limits.ACCEPTS_PER_TURN)
 LINK_OUTPUT_BYTES = cython.declare(cython.Py_ssize_t, limits.LINK_OUTPUT_BYTES)
-LINK_OUTPUT_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.LINK_OUTPUT_BYTES_MAX)
 DATA_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.LINK_DATA_BYTES_MAX)
 ROOM_BYTES = cython.declare(uint32_t, protocol_limits.LINK_ROOM_BYTES)
 ROOM_BYTES_LEAST = cython.declare(uint32_t, protocol_limits.LINK_ROOM_BYTES_LEAST)
@@ -78,7 +79,7 @@ class Channel(Transport):
             return -1
         if link.out.size - link.out.start >= LINK_OUTPUT_BYTES:
             return self.wait_in(link.refused)
-        sent: cython.Py_ssize_t = min(size, min(cython.cast(cython.Py_ssize_t, self.room_bytes), DATA_BYTES_MAX))
+        sent: cython.Py_ssize_t = min(size, cython.cast(cython.Py_ssize_t, self.room_bytes), DATA_BYTES_MAX)
         if sent == 0:
             return 0
         add_frame(cython.address(link.out), self.number, Kind.DATA, data, sent)
@@ -141,11 +142,19 @@ class Channel(Transport):
 class Link(Carrier):
     """The server's end of one link. The fields stand in ``link.pxd``."""
 
-    def __init__(self, epoll: EpollTransport, fd: cython.int, name: str):
+    def __init__(
+        self,
+        epoll: EpollTransport,
+        fd: cython.int,
+        name: str,
+        output_bytes_max: cython.Py_ssize_t = limits.LINK_OUTPUT_BYTES_MAX,
+    ):
         """Serve the clients that a front has, at the other end of a connected socket, which is closed here.
 
-        `name` is what the log calls the link. Raises OSError: the socket can't be watched.
+        `name` is what the log calls the link. More bytes than `output_bytes_max` that the front does not take end it.
+        Raises OSError: the socket can't be watched.
         """
+        self.output_bytes_max = output_bytes_max
         self.epoll = epoll
         self.fd = fd
         self.name = name
@@ -185,7 +194,7 @@ class Link(Carrier):
         if size < 0 and (last_error == EAGAIN or last_error == EINTR):
             return 0
         if size <= 0:
-            return self.end("system", OSError(last_error, "recv failed")) if size < 0 else self.end("ended")
+            return self.end_by_system(last_error if size < 0 else EPIPE)
         self.heard = True
         self.reader.end += size
         self.epoll.carried_bytes_received += size
@@ -365,7 +374,7 @@ class Link(Carrier):
             flags: cython.int = posix.MSG_NOSIGNAL | posix.MSG_DONTWAIT
             sent: cython.Py_ssize_t = posix.send(self.fd, self.out.data + self.out.start, left, flags)
             if sent < 0 and last_error != EAGAIN and last_error != EINTR:
-                return self.end("system", OSError(last_error, "send failed"))
+                return self.end_by_system(last_error)
             sent = max(sent, 0)
             self.epoll.carried_bytes_sent += sent
             left -= sent
@@ -373,8 +382,8 @@ class Link(Carrier):
             if left:
                 self.blocked = True
                 self.epoll.watch_fd(self.fd, posix.EPOLLIN | posix.EPOLLOUT, posix.EPOLL_CTL_MOD)
-        if left > LINK_OUTPUT_BYTES_MAX:
-            return self.end("unread")
+        if left > self.output_bytes_max:
+            return self.end("not read")
         if left < LINK_OUTPUT_BYTES and (self.refused or self.served):
             waiting = self.refused + self.served
             self.refused = []
@@ -401,6 +410,12 @@ class Link(Carrier):
             self.flush()
         if self.fd >= 0:
             self.timer = self.epoll.loop.call_later(protocol_limits.LINK_SILENCE_S, self.check_silence)
+
+    def end_by_system(self, reason):
+        """End the link as the system says why."""
+        if reason == EPIPE or reason == ECONNRESET:
+            return self.end("ended")
+        return self.end("system", os.strerror(reason))
 
     def end(self, reason, error=None):
         """End the link, and its sessions as lost connections: in the turns that follow, behind those that use little."""

@@ -80,9 +80,9 @@ class Observer(Reporter):
     def channel_closed(self, link: str, channel: int) -> None:
         self.logger.info("connection closed", link=link, channel=channel)
 
-    def link_closed(self, link: str, reason: str, channels: int, error: OSError | None) -> None:
+    def link_closed(self, link: str, reason: str, channels: int, error: str | None) -> None:
         """A link has ended: its clients are lost connections."""
-        about = {} if error is None else {"error": str(error)}
+        about = {} if error is None else {"error": error}
         self.logger.warning("link closed", link=link, reason=reason, channels=channels, **about)
 
     def accept_paused(self, reason: str) -> None:

@@ -10,6 +10,7 @@ from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
 from beanpole.log.log import Log
 from beanpole.protocol.link import FrameReader, first_line, frame
+from beanpole.server.connection import Connection
 from beanpole.server.epoll import EpollTransport
 from beanpole.server.link import Link
 from beanpole.server.turn import Turn
@@ -41,7 +42,7 @@ class Observer:
         self.lines: list[tuple[object, ...]] = []
         self.slow: list[Any] = []
 
-    def link_closed(self, link: str, reason: str, channels: int, _error: OSError | None) -> None:
+    def link_closed(self, link: str, reason: str, channels: int, _error: str | None) -> None:
         self.ended.append((link, reason, channels))
 
     def channel_opened(self, *about: object) -> None:
@@ -64,14 +65,34 @@ class House:
         self.turn = Turn(self.engine, self.log)
         self.loop = Loop()
         self.observer = Observer()
+        self.fronts: list[Front] = []
         self.clients = EpollTransport(self.turn, self.loop, self.observer, clock=lambda: self.now_ns)  # type: ignore[arg-type]
 
-    def run(self, turns: int = 3) -> None:
-        """Run turns until there is nothing more to do, at least so many."""
-        while turns > 0 or self.turn.busy:
+    def run(self) -> None:
+        """Run turns until there is nothing more to do."""
+        least = 3  # what comes is served in the first; two more, so that what would go on for ever does
+        while least or self.turn.busy:
             self.clients.run()
-            turns -= 1
+            least = max(least - 1, 0)
         check(self.engine)
+
+    @property
+    def facts(self) -> dict[str, int]:
+        """What stats says in numbers."""
+        connection = Connection(self.engine, self.now_ns, own=True)
+        connection.receive(self.now_ns, b"stats\r\n")
+        lines = connection.take_output().decode().splitlines()[2:]
+        connection.close(self.now_ns)
+        return {key: int(value) for key, _, value in (line.partition(": ") for line in lines) if value.isdigit()}
+
+    def close(self) -> None:
+        """End all links, and see that nothing of them is left."""
+        for each in self.fronts:
+            each.close()
+        self.pass_time(1)
+        self.clients.close_all()
+        assert self.engine.session_count == 0
+        assert self.loop.calls == []
 
     def pass_time(self, seconds: float) -> None:
         """Call what waits for that time, and run."""
@@ -85,26 +106,29 @@ class House:
 class Front:
     """The front's end of a link."""
 
-    def __init__(self, house: House, name: str = "front 1", *, opened: bool = True) -> None:
+    def __init__(self, house: House, name: str = "front 1", *, opened: bool = True, **options: int) -> None:
         self.house = house
+        house.fronts.append(self)
         self.socket, theirs = socket.socketpair()
         self.socket.setblocking(False)
         theirs.setblocking(False)
         self.reader = FrameReader(False)
         self.frames: list[tuple[int, int, bytes]] = []
         self.is_open = True
-        self.link = Link(house.clients, theirs.detach(), name)
+        self.link = Link(house.clients, theirs.detach(), name, **options)
         if opened:
             self.send_bytes(first_line())
             assert self.receive_bytes() == b"LINK 0 %d\r\n" % house.engine.body_bytes_max
 
     def send_bytes(self, data: bytes) -> None:
-        """Send, and let the server run."""
+        """Send as much as the server takes, and let it run."""
         while data:
             try:
                 data = data[self.socket.send(data) :]
             except BlockingIOError:
                 pass
+            except BrokenPipeError:
+                data = b""
             self.house.run()
 
     def send(self, *frames: tuple[int, int] | tuple[int, int, bytes]) -> None:
@@ -113,23 +137,26 @@ class Front:
 
     def open(self, channel: int, data: bytes = b"", about: bytes = b"") -> None:
         """Open a channel, and send what its client sends."""
-        self.send((channel, OPEN, about), *([(channel, DATA, data)] if data else []))
+        self.send((channel, OPEN, about), *pieces(channel, data))
 
     def say(self, channel: int, data: bytes) -> bytes:
         """Send what a client sends; return what comes for it."""
-        self.send((channel, DATA, data))
+        self.send(*pieces(channel, data))
         return self.heard(channel)
 
     def receive_bytes(self) -> bytes:
-        """What has come."""
+        """What has come, and what does when that is read."""
         found = b""
         while self.is_open:
             try:
                 piece = self.socket.recv(65_536)
             except BlockingIOError:
                 break
+            except ConnectionResetError:
+                piece = b""
             self.is_open = piece != b""
             found += piece
+            self.house.clients.run()
         return found
 
     def receive(self) -> list[tuple[int, int, bytes]]:
@@ -158,6 +185,11 @@ class Front:
         """End the link."""
         self.socket.close()
         self.is_open = False
+
+
+def pieces(channel: int, data: bytes) -> list[tuple[int, int, bytes]]:
+    """DATA of any size as frames."""
+    return [(channel, DATA, data[at : at + 60_000]) for at in range(0, len(data), 60_000)]
 
 
 def room(count: int) -> bytes:
