@@ -1,4 +1,4 @@
-"""Links, as far as both ends do the same: the first lines, and frames as bytes. docs/link.md describes them byte by byte.
+"""Links, as far as both ends do the same: the first lines, and frames as bytes. docs/link.md describes them.
 
 Whether a frame may come now is for who reads it: an end knows its channels. What can be said of a frame alone is said
 here, by one table.

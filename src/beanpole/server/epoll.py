@@ -428,7 +428,7 @@ class EpollTransport(EventQueue):
         """Close every client's connection, and with `own` the server's as well."""
         now: int64_t = self.now()
         for each in list(self.carriers.values()):
-            each.close()
+            each.close_at_once()
         for each in self.by_fd:
             if each is not None:
                 connection: Connection = cython.cast(Connection, each, typecheck=True)

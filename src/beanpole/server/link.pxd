@@ -32,6 +32,8 @@ cdef class Link(Carrier):
     cdef EpollTransport epoll
     cdef readonly int fd                 # -1: the link has ended
     cdef readonly str name
+    cdef object on_open                  # `Callable[[], None]`: the front is answered
+    cdef object on_end                   # the same: the link has ended by itself
     cdef object timer                    # of `check_silence`
     cdef FrameReader reader
     cdef bint opened                     # the first lines are exchanged

@@ -1,15 +1,16 @@
-"""The server's end of a link: one descriptor that carries the connections of many clients. docs/link.md says what is sent.
+"""The server's end of a link: one descriptor that carries the connections of many clients.
 
-A turn reads a link once, before it serves connections, and sends once, after it. A channel is the transport of one
-connection: what comes for it is lent to its decoder where it was read, and copied only if the link is to be read again
-before its connection was served. What it sends is collected in the link's buffer, in frames of up to 64 KiB; when that
-is full, channels wait for space in the order in which they came, and each goes on with one frame.
+docs/link.md describes what goes over it. A turn reads a link once, before it serves connections, and sends once, after
+it. A channel is the transport of one connection: what comes for it is lent to its decoder where it was read, and copied
+only if the link is to be read again before its connection was served. What it sends is collected in the link's buffer,
+in frames of up to 64 KiB; when that is full, channels wait for space, and each goes on with one frame.
 
 When a link ends, its connections end as lost ones, in the turns that follow, as far as each has time for it. None of
 them waits for a job from then on.
 """
 
 import os
+from collections.abc import Callable
 
 import cython
 from cython.cimports.beanpole import posix
@@ -26,6 +27,7 @@ from cython.cimports.libc.stdlib import free
 from beanpole.protocol import limits as protocol_limits
 from beanpole.protocol.link import KINDS, link_line, read_first_line
 from beanpole.server import limits
+from beanpole.server.turn import nothing
 
 INPUT_BYTE_COST_NS = cython.declare(int64_t, limits.INPUT_BYTE_COST_NS)
 RECEIVE_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_PER_TURN)
@@ -147,13 +149,18 @@ class Link(Carrier):
         epoll: EpollTransport,
         fd: cython.int,
         name: str,
+        on_open: Callable[[], None] = nothing,
+        on_end: Callable[[], None] = nothing,
         output_bytes_max: cython.Py_ssize_t = limits.LINK_OUTPUT_BYTES_MAX,
     ):
         """Serve the clients that a front has, at the other end of a connected socket, which is closed here.
 
-        `name` is what the log calls the link. More bytes than `output_bytes_max` that the front does not take end it.
-        Raises OSError: the socket can't be watched.
+        `name` is what the log calls the link. `on_open` is called when the front is answered, `on_end` when the link
+        has ended for another reason than `close`. More bytes than `output_bytes_max` that the front does not take end
+        it. Raises OSError: the socket can't be watched.
         """
+        self.on_open = on_open
+        self.on_end = on_end
         self.output_bytes_max = output_bytes_max
         self.epoll = epoll
         self.fd = fd
@@ -213,7 +220,9 @@ class Link(Carrier):
         answer: bytes = link_line(0, engine.body_bytes_max) if self.opened else b"UNKNOWN_COMMAND\r\n"
         append(cython.address(self.out), answer, len(answer))
         self.carry()
-        if not self.opened:
+        if self.opened:
+            self.on_open()
+        else:
             self.flush()
             self.end("first line")
         return self.opened
@@ -418,13 +427,17 @@ class Link(Carrier):
         return self.end("system", os.strerror(reason))
 
     def end(self, reason, error=None):
-        """End the link, and its sessions as lost connections: in the turns that follow, behind those that use little."""
-        if self.fd < 0:
-            return 0
+        """End the link, and its sessions as lost connections."""
+        if self.fd >= 0:
+            self.epoll.observer.link_closed(self.name, reason, self.channel_count, error)
+            self.close()
+            self.on_end()
+        return 0
+
+    def close(self) -> None:
+        """End the sessions as lost connections, each when a turn has time for it. Closing again does nothing."""
         turn = self.epoll.turn
-        count: cython.Py_ssize_t = self.channel_count
-        connections = self.leave()
-        for each in connections:
+        for each in self.leave():
             connection: Connection = cython.cast(Connection, each, typecheck=True)
             channel: Channel = cython.cast(Channel, connection.transport, typecheck=True)
             if connection.closed:
@@ -436,11 +449,19 @@ class Link(Carrier):
                 turn.engine.stop_waiting(connection.session)
             turn.add_queue(connection)
         turn.request()
-        self.epoll.observer.link_closed(self.name, reason, count, error)
-        return 0
+
+    def close_at_once(self) -> None:
+        """Close the link, and end its sessions now: the server stops."""
+        now: int64_t = self.epoll.now()
+        for each in self.leave():
+            connection: Connection = cython.cast(Connection, each, typecheck=True)
+            connection.transport.cut = True
+            self.epoll.turn.drop(now, connection)
 
     def leave(self) -> list[Connection]:
         """Close the descriptor; return the connections that were there."""
+        if self.fd < 0:
+            return []
         self.timer.cancel()
         del self.epoll.carriers[self.fd]
         self.epoll.close_fd(self.fd)
@@ -453,16 +474,6 @@ class Link(Carrier):
         self.lenders = []
         return connections
 
-    def close(self) -> None:
-        """Close every connection, and the link. Closing again does nothing."""
-        if self.fd < 0:
-            return
-        now: int64_t = self.epoll.now()
-        for each in self.leave():
-            connection: Connection = cython.cast(Connection, each, typecheck=True)
-            connection.transport.cut = True
-            self.epoll.turn.drop(now, connection)
-
 
 def is_text(about: bytes) -> bool:
     """Whether it is lines of UTF-8, each ended by LF, without control characters."""
@@ -471,3 +482,14 @@ def is_text(about: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return not text or (text.endswith("\n") and text.replace("\n", "").isprintable())
+
+
+def facts(epoll: EpollTransport) -> dict[str, str]:
+    """Return what ``stats`` says of links, by key."""
+    links = epoll.carriers.values()
+    return {
+        "links": str(len(links)),
+        "link-channels": str(sum(each.channel_count for each in links)),
+        "link-bytes-received": str(epoll.carried_bytes_received),
+        "link-bytes-sent": str(epoll.carried_bytes_sent),
+    }
