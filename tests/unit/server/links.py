@@ -12,6 +12,7 @@ from beanpole.log.log import Log
 from beanpole.protocol.link import FrameReader, first_line, frame
 from beanpole.server.connection import Connection
 from beanpole.server.epoll import EpollTransport
+from beanpole.server.limits import LINK_OUTPUT_BYTES_MAX
 from beanpole.server.link import Link
 from beanpole.server.turn import Turn
 
@@ -106,7 +107,9 @@ class House:
 class Front:
     """The front's end of a link."""
 
-    def __init__(self, house: House, name: str = "front 1", *, opened: bool = True, **options: int) -> None:
+    def __init__(
+        self, house: House, name: str = "front 1", *, opened: bool = True, output_bytes_max: int = LINK_OUTPUT_BYTES_MAX
+    ) -> None:
         self.house = house
         house.fronts.append(self)
         self.socket, theirs = socket.socketpair()
@@ -115,7 +118,7 @@ class Front:
         self.reader = FrameReader(False)
         self.frames: list[tuple[int, int, bytes]] = []
         self.is_open = True
-        self.link = Link(house.clients, theirs.detach(), name, **options)
+        self.link = Link(house.clients, theirs.detach(), name, output_bytes_max=output_bytes_max)
         if opened:
             self.send_bytes(first_line())
             assert self.receive_bytes() == b"LINK 0 %d\r\n" % house.engine.body_bytes_max

@@ -23,7 +23,7 @@ PUT = b"put 0 0 60 1\r\nx\r\n"
 class LateLog(Log):
     """A log that makes nothing durable until it is let."""
 
-    durable_index = 0  # type: ignore[assignment]
+    durable_index = 0
 
 
 @contextmanager
