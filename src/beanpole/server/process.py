@@ -5,7 +5,7 @@ import os
 import pwd
 import resource
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import beanpole
@@ -31,6 +31,8 @@ class ProcessFacts:
             "platform": system.machine,
             "beanpole-version": beanpole.__version__,
         }
+        self.parts: list[Callable[[], Mapping[str, str]]] = []
+        """What else says something of the process."""
 
     def __call__(self) -> Mapping[str, str]:
         usage = resource.getrusage(resource.RUSAGE_SELF)
@@ -38,6 +40,7 @@ class ProcessFacts:
             "rusage-utime": f"{usage.ru_utime:.6f}",
             "rusage-stime": f"{usage.ru_stime:.6f}",
             **self.constant,
+            **{key: value for part in self.parts for key, value in part().items()},
         }
 
 

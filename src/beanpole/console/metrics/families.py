@@ -209,6 +209,12 @@ SERVER_FAMILIES = (
         "Tokens of puts that are done once: kept, and how many there may be; then one more is refused.", ("kind",),
         each(("kept", "once-tokens"), ("most", "once-max")),
     ),
+    server("beanpole_links", G, "Links, over each of which a front carries clients.", "links"),
+    server("beanpole_link_channels", G, "Clients that are carried over links.", "link-channels"),
+    ServerFamily(
+        "beanpole_link_bytes", C, "Bytes that were received and sent over links.", ("direction",),
+        each(("received", "link-bytes-received"), ("sent", "link-bytes-sent")),
+    ),
     ServerFamily(
         "beanpole_log_bytes", G,
         "Bytes of the log: in its files, of these in records of jobs that there are, and free on its disk.", ("kind",),
