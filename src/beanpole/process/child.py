@@ -6,30 +6,33 @@ has died, the child ends by itself; so none is left over, whatever happens to th
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 FIRST_FD = 3  # where the descriptors that a program is given begin, behind standard error
 
+NOT_PASSED_ON = ("BEANPOLE_", "LISTEN_", "NOTIFY_SOCKET", "PG")
+"""How variables begin that are the server's own: settings of it and of PostgreSQL, with passwords, and systemd's."""
 
-def spawn(command: list[str], environment: Mapping[str, str], descriptors: Sequence[int]) -> int:
-    """Start a program and return its id: the first word is its path.
 
-    It has these descriptors as 3, 4 and so on, our standard output and error, nothing to read, and no signal of our
-    terminal. Each of the descriptors must stand behind all those numbers. Raises OSError: it can't be started.
+def spawn(command: list[str], descriptors: Sequence[int]) -> int:
+    """Start a program that is a part of the server, and return its id: the first word is its path.
+
+    It has copies of these descriptors as 3, 4 and so on, our standard output and error, nothing to read, no signal of
+    our terminal, and no variable that sets up a server. Raises OSError: it can't be started.
     """
-    assert min(descriptors, default=FIRST_FD) >= FIRST_FD + len(descriptors) or not descriptors
-    return os.posix_spawn(
-        command[0],
-        command,
-        environment,
-        file_actions=[
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            *((os.POSIX_SPAWN_DUP2, fd, FIRST_FD + at) for at, fd in enumerate(descriptors)),
-        ],
-        setpgroup=0,
-    )
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(NOT_PASSED_ON)}
+    actions: list[tuple[Any, ...]] = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
+    with contextlib.ExitStack() as copies:
+        for number, fd in enumerate(descriptors, FIRST_FD):
+            # Behind all numbers that the program knows its own by, as these are given one after the other.
+            copy = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, FIRST_FD + len(descriptors))
+            copies.callback(os.close, copy)
+            actions.append((os.POSIX_SPAWN_DUP2, copy, number))
+        return os.posix_spawn(command[0], command, environment, file_actions=actions, setpgroup=0)
 
 
 def keep_to_ourselves() -> None:

@@ -8,8 +8,7 @@ console is left over.
 A start costs a turn 0.3 ms; on a busy machine, one in ten costs 8 ms.
 """
 
-import fcntl
-import os
+import contextlib
 import socket
 import sys
 from typing import Protocol
@@ -24,9 +23,6 @@ from beanpole.server.settings import Settings
 
 PAIRS = ("sampling", "pages", "actions", "search")
 """What the console has a connection for: a session answers in order, and nobody waits for a long search."""
-
-NOT_PASSED_ON = ("BEANPOLE_", "LISTEN_", "NOTIFY_SOCKET", "PG")
-"""How variables begin that are the server's own: settings of it and of PostgreSQL, with passwords, and systemd's."""
 
 
 class Transport(Protocol):
@@ -94,22 +90,11 @@ class Supervisor(Keeper):
         """Connect the console with whoever serves it now, and start it with its ends."""
         transport = self.transport
         assert transport is not None
-        environment = {key: value for key, value in os.environ.items() if not key.startswith(NOT_PASSED_ON)}
-        theirs: list[int] = []
-        try:
-            theirs.append(copy_of(self.listener.fileno()))
+        handed_over = [self.listener.fileno()]
+        with contextlib.ExitStack() as theirs:
             for _ in PAIRS:
                 ours, their = socket.socketpair()
-                with their:
-                    ours.setblocking(False)
-                    theirs.append(copy_of(their.fileno()))
+                handed_over.append(theirs.enter_context(their).fileno())
+                ours.setblocking(False)
                 self.connections.append(transport.adopt(ours.detach()))
-            return spawn(self.command, environment, theirs)
-        finally:
-            for fd in theirs:
-                os.close(fd)
-
-
-def copy_of(fd: int) -> int:
-    """Return a copy of a descriptor behind those numbers that a new process knows its own by."""
-    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, FIRST_FD + 1 + len(PAIRS))
+            return spawn(self.command, handed_over)
