@@ -160,6 +160,7 @@ NOT_IN_A_CLUSTER = {
     "fsync_ms": "-f is about the disk of this machine; leave it out with --cluster",
     "no_fsync": "-F is about the disk of this machine; leave it out with --cluster",
     "segment_bytes": "-s is about files; leave it out with --cluster",
+    "fronts": "--fronts is for a server alone, not yet for a node of a --cluster; leave one of them out",
     "body_bytes_max": "-z would hold until another node leads; `beanpole cluster init` sets it for all nodes",
 }
 

@@ -38,5 +38,6 @@ cdef class FrameReader:
     cdef bint next(self) noexcept
     cdef bint refuse(self, str mistake) noexcept
 
+cdef void put_header(char *at, uint32_t channel, int kind, Py_ssize_t size) noexcept
 cdef int add_frame(Buffer *out, uint32_t channel, int kind, const char *payload, Py_ssize_t size) except -1
 cdef int add_number(Buffer *out, uint32_t channel, int kind, uint32_t value) except -1

@@ -164,11 +164,16 @@ def put_little_endian(at: cython.pointer(cython.uchar), value: uint32_t):
     at[3] = value >> 24
 
 
+def put_header(at, channel, kind, size):
+    """Write the header of a frame whose payload is written by somebody else."""
+    put_little_endian(cython.cast(cython.pointer(cython.uchar), at), channel)
+    put_little_endian(cython.cast(cython.pointer(cython.uchar), at) + 4, kind | cython.cast(uint32_t, size) << 8)
+
+
 def add_frame(out, channel, kind, payload, size):
     """Append a frame."""
-    at = cython.cast(cython.pointer(cython.uchar), reserve(out, HEADER_BYTES + size))
-    put_little_endian(at, channel)
-    put_little_endian(at + 4, kind | cython.cast(uint32_t, size) << 8)
+    at = reserve(out, HEADER_BYTES + size)
+    put_header(at, channel, kind, size)
     memcpy(at + HEADER_BYTES, payload, size)
     out.size += HEADER_BYTES + size
     return 0

@@ -22,6 +22,7 @@ from beanpole.server.roles import AlwaysLeads
 from beanpole.server.settings import Settings
 
 if TYPE_CHECKING:
+    from beanpole.server.fronts import Fronts
     from beanpole.server.supervisor import Supervisor
 
     MakeConsole = Callable[[Settings, socket.socket, list[socket.socket], Logger], Supervisor]
@@ -52,12 +53,17 @@ def open_console(
     settings: Settings, http: socket.socket, listeners: list[socket.socket], logger: Logger
 ) -> "Supervisor":
     """Return what starts the server's console when clients are answered."""
-    from beanpole.process.child import keep_to_ourselves  # noqa: PLC0415 - most servers have none
-    from beanpole.server import supervisor  # noqa: PLC0415 - see above
+    from beanpole.server import supervisor  # noqa: PLC0415 - most servers have none
 
-    keep_to_ourselves()
     name = settings.node or listener.name_of(listeners[0])
     return supervisor.Supervisor(http, supervisor.command_of(settings, name), logger)
+
+
+def open_fronts(settings: Settings, listeners: list[socket.socket], logger: Logger) -> "Fronts":
+    """Return what starts the processes that accept clients."""
+    from beanpole.server import fronts  # noqa: PLC0415 - most servers have none
+
+    return fronts.Fronts(settings, listeners, logger)
 
 
 def serve(settings: Settings, make_console: "MakeConsole" = open_console) -> ExitCode:
@@ -85,7 +91,15 @@ def serve(settings: Settings, make_console: "MakeConsole" = open_console) -> Exi
 
     async def main() -> ExitCode:
         console = None if http is None else make_console(settings, http, listeners, logger)
-        return await Host(settings, listeners, logger, descriptors_max, console).run(roles_for(settings))
+        host = Host(settings, listeners, logger, descriptors_max, console)
+        if settings.fronts:
+            host.fronts = open_fronts(settings, listeners, logger)
+        return await host.run(roles_for(settings))
+
+    if settings.http or settings.fronts:
+        from beanpole.process.child import keep_to_ourselves  # noqa: PLC0415 - most servers have no processes
+
+        keep_to_ourselves()
 
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)

@@ -27,6 +27,7 @@ from beanpole.server.settings import Settings
 
 if TYPE_CHECKING:
     from beanpole.engine.engine import Engine
+    from beanpole.server.fronts import Fronts
     from beanpole.server.supervisor import Supervisor
 
 DESCRIPTORS_RESERVED = 16
@@ -65,6 +66,7 @@ class Host:
     ) -> None:
         self.settings = settings
         self.console = console
+        self.fronts: Fronts | None = None  # who accepts the clients; None: the server does so itself
         reserved = DESCRIPTORS_RESERVED + (DESCRIPTORS_CONSOLE if console is not None else 0)
         self.descriptors_free = max(1, descriptors_max - open_descriptor_count() - reserved)
         self.connections_max = min(self.descriptors_free, settings.connections_max)
@@ -100,6 +102,9 @@ class Host:
         if self.settings.ready_file is not None:
             remove_ready_file(self.settings.ready_file, self.addresses)
         await self.roles.stop()
+        if self.fronts is not None:
+            self.fronts.close()  # only now: what the last turn has set free went over their links
+            await self.fronts.stopped()
         if self.console is not None:
             await self.console.stopped()
         self.logger.info("stopped", exit_code=int(self.exit_code))

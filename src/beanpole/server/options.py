@@ -155,6 +155,15 @@ OPTIONS = (
         help="Connections at a time; further clients wait.  [default: as many as files may be open]",
     ),
     Option(
+        "--fronts",
+        kind=(0, 64),
+        plain=True,
+        metavar="N",
+        default=0,
+        show_default=True,
+        help="Accept clients in so many processes of their own, and in none here: for more than one core.",
+    ),
+    Option(
         "--ready-file",
         kind="file",
         plain=True,

@@ -3,11 +3,12 @@
 import asyncio
 import socket
 from contextlib import ExitStack
+from functools import partial
 
 from beanpole.engine.engine import Engine
 from beanpole.errors import ExitCode
 from beanpole.log.log import Log
-from beanpole.server import limits
+from beanpole.server import limits, link
 from beanpole.server.epoll import EpollTransport
 from beanpole.server.eventqueue import now_ns
 from beanpole.server.host import Host
@@ -32,12 +33,17 @@ class AlwaysLeads:
         self.log.start(self.clients.send_held, self.fail_log)
         for each in self.host.listeners:
             each.listen(limits.BACKLOG)
-            self.clients.listen(each.fileno(), each.family == socket.AF_UNIX)
+            if self.host.fronts is None:
+                self.clients.listen(each.fileno(), each.family == socket.AF_UNIX)
         self.loop.serve(self.clients)
         self.clients.run_soon()  # what is due does not wait for a client
         if self.host.console is not None:
             self.host.console.serve_by(self.clients)
-        self.host.ready()
+        if self.host.fronts is None:
+            self.host.ready()
+        else:
+            self.host.facts.parts += [partial(link.facts, self.clients), self.host.fronts.facts]
+            self.host.fronts.start(self.clients, self.host.ready, self.host.stop_at_once)
 
     def drain(self) -> None:
         """Take no more jobs; those that are there can still be worked off."""

@@ -22,6 +22,7 @@ class Settings:
     schedules_max: int = limits.SCHEDULES_MAX  # schedules that there may be
     once_max: int = limits.ONCE_MAX  # tokens of puts that are done once
     connections_max: int = server_limits.CONNECTIONS_MAX  # at a time; further ones wait until one of them ends
+    fronts: int = 0  # processes that accept the clients; 0: the server does so itself
     one_reply_per_send: bool = False  # for clients that can't take two replies to pipelined commands at once
     user: str | None = None  # who to become when the sockets are bound
     ready_file: "Path | None" = None  # where to write the bound addresses, a line each, when the server answers

@@ -1,0 +1,77 @@
+"""``python -m beanpole.front``: a process that a server with ``--fronts`` has started, and that ends with its link.
+
+It has the link as descriptor 3, the memory that fronts share as 4, and the listening sockets behind. Signals are the
+server's: whoever sends one to all processes of a service means the server.
+"""
+
+import gc
+import mmap
+import resource
+import signal
+import socket
+import sys
+
+from beanpole.errors import ExitCode
+from beanpole.front import limits
+from beanpole.front.front import Front
+from beanpole.protocol.link import FrameReader, first_line, read_link_line
+from beanpole.server.logs import open_logger
+from beanpole.server.observer import Observer
+
+LINK_FD, MEMORY_FD, LISTENERS_FD = 3, 4, 5
+
+
+def main(arguments: list[str]) -> int:
+    """Carry clients until the link ends; return the exit code. The arguments are those of `beanpole.server.fronts`."""
+    given = dict(each.removeprefix("--").split("=", 1) for each in arguments)
+    number, front_count = int(given["number"]), int(given["of"])
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
+        signal.signal(each, signal.SIG_IGN)
+    gc.disable()  # what comes and goes is in no cycle
+    logger = open_logger(given["log-format"])
+    link = socket.socket(fileno=LINK_FD)
+    reader = FrameReader(of_front=False)
+    try:
+        line = greet(link, reader)
+    except OSError:
+        return ExitCode.OK  # the server is gone
+    if read_link_line(line) is None:
+        logger.error("link closed", link=f"front {number}", channels=0, reason="first line")
+        return ExitCode.FAILED
+    descriptors_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - limits.DESCRIPTORS_RESERVED
+    connections_max = min(int(given["connections-max"]), descriptors_max)
+    front = Front(
+        link.fileno(),
+        reader,
+        Observer(logger, limited=connections_max < descriptors_max),
+        connections_max,
+        mmap.mmap(MEMORY_FD, mmap.PAGESIZE),
+        number - 1,
+        front_count,
+    )
+    for fd in range(LISTENERS_FD, LISTENERS_FD + int(given["listeners"])):
+        listener = socket.socket(fileno=fd)
+        front.listen(listener.detach(), listener.family == socket.AF_UNIX)
+    front.run()
+    if front.mistake:
+        logger.error("link closed", link=f"front {number}", channels=front.client_count, reason=front.mistake)
+        return ExitCode.FAILED
+    return ExitCode.OK
+
+
+def greet(link: socket.socket, reader: FrameReader) -> bytes:
+    """Exchange the first lines; return the server's, empty if it is none. Raises OSError: the server is gone."""
+    link.sendall(first_line())
+    while True:
+        data = link.recv(1024)
+        if not data:
+            raise OSError("the server is gone")
+        reader.receive(data)
+        line = reader.take_line()
+        if line is not None or reader.mistake is not None:
+            link.setblocking(False)
+            return line or b""
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,72 @@
+# The header of front.py.
+cimport cython
+from libc.stdint cimport int32_t, int64_t, uint32_t
+
+from beanpole.protocol.buffer cimport Buffer
+from beanpole.protocol.link cimport FrameReader
+from beanpole.server.eventqueue cimport EventQueue
+
+@cython.final
+cdef class Client:
+    cdef int fd                          # -1: closed
+    cdef uint32_t channel                # 0: its channel has ended; what is unsent is passed on
+    cdef Py_ssize_t room                 # bytes of it that the server takes
+    cdef Py_ssize_t allowance            # bytes for it that the server may send
+    cdef Py_ssize_t taken                # bytes that it took and the server was not given room for again
+    cdef const char *came                # what came for it since it was last sent to, in the reader's memory
+    cdef Py_ssize_t came_bytes           # how much that is; 0: nothing, or it is in `unsent`
+    cdef Buffer unsent                   # what it did not take yet
+    cdef bint blocked                    # it takes no more: it is watched until it does
+    cdef bint readable                   # it may have more
+    cdef bint thorough                   # a read that is short does not mean that there is no more
+    cdef bint hung_up                    # it sends no more: read until the end
+    cdef bint broken                     # its connection was reset: it takes nothing either
+    cdef bint ended                      # its end was passed on
+    cdef bint queued                     # it is in Front.queue
+    cdef bint touched                    # it is in Front.touched
+
+@cython.final
+cdef class Front(EventQueue):
+    cdef readonly int link_fd                     # -1: the link has ended
+    cdef FrameReader reader              # of what comes over the link
+    cdef Buffer out                      # frames that are to be sent over it
+    cdef bint link_blocked               # it takes no more: it is watched until it does
+    cdef list by_fd                      # Client or None, by its descriptor
+    cdef list channels                   # Client by its channel; None: it is free, or there is none
+    cdef list free_channels              # those that have ended, the last first
+    cdef list queue                      # clients that may have more to read
+    cdef list touched                    # clients for which something came, or whose channel has ended
+    cdef Py_ssize_t connections_max
+    cdef readonly Py_ssize_t client_count
+    cdef readonly str mistake            # why the link was ended from here; empty: it was not
+    cdef bint has_yielded                # the next client is accepted, also if others have fewer
+    # What the fronts of a server know of each other; see beanpole.server.fronts.
+    cdef int64_t *shared
+    cdef object memory                         # that holds `shared`
+    cdef int number                      # which of the fronts this is
+    cdef int front_count
+    cdef int64_t frame_count             # of this turn
+    cdef int64_t unsent_count            # of earlier turns, which the link did not take yet
+    cdef int64_t turn_ended_ns
+    cdef int turn(self, int wait_ms) except -1
+    cdef int note(self, Client client, unsigned int events) except -1
+    cdef int note_link(self, unsigned int events) except -1
+    cdef int receive(self) except -1
+    cdef int take(self) except -1
+    cdef int take_data(self, Client client) except -1
+    cdef int end_channel(self, Client client) except -1
+    cdef int refuse(self, str mistake) except -1
+    cdef int serve_touched(self) except -1
+    cdef int deliver(self, Client client) except -1
+    cdef int pass_to(self, Client client, const char *data, Py_ssize_t size) except -1
+    cdef int enqueue(self, Client client) except -1
+    cdef int serve_queue(self) except -1
+    cdef int pump(self, Client client) except -1
+    cdef int flush(self) except -1
+    cdef int count(self, int64_t began_ns) except -1
+    cdef int accept(self, int listener) except -1
+    cdef bint has_more_than_others(self) noexcept
+    cdef int leave_to_others(self) except -1
+    cdef int join(self, int fd, bint is_unix) except -1
+    cdef int lose(self, Client client, int reason) except -1
+    cdef int close_client(self, Client client) except -1

@@ -1,0 +1,461 @@
+"""Clients' sockets on one side, a link on the other (docs/link.md); bytes are passed as they are.
+
+A turn takes what has come over the link, one ``recv``, and passes it on, one ``send`` for each client; then it reads
+once from each client that has sent something, straight into a frame, and sends all of them together. So the server, at
+the other end of the link, makes two system calls for what would be two for each client.
+
+Clients are watched as in :mod:`beanpole.server.epoll`: edge-triggered. Nothing is read from a client for which the
+server has no room, nor from any while the link takes no more. What comes for a client that does not read is kept: at
+most as much as the server was given room for.
+"""
+
+import mmap
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import cython
+from cython.cimports.beanpole import posix
+from cython.cimports.beanpole.protocol.buffer import append, consume, reserve
+from cython.cimports.beanpole.protocol.link import FrameReader, Kind, add_frame, add_number, put_header
+from cython.cimports.beanpole.server.eventqueue import EventQueue
+from cython.cimports.libc.errno import EAGAIN, ECONNABORTED, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM
+from cython.cimports.libc.errno import errno as last_error
+from cython.cimports.libc.stdint import int64_t
+from cython.cimports.libc.stdlib import free
+
+from beanpole.front import limits
+from beanpole.protocol import limits as protocol_limits
+from beanpole.protocol.link import KINDS
+from beanpole.server import limits as server_limits
+from beanpole.server.listener import peer_text
+
+if TYPE_CHECKING:
+    from beanpole.server.observer import Observer
+
+HEADER_BYTES = cython.declare(cython.Py_ssize_t, 8)
+DATA_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.LINK_DATA_BYTES_MAX)
+ROOM_BYTES = cython.declare(cython.Py_ssize_t, protocol_limits.LINK_ROOM_BYTES)
+ROOM_BYTES_LEAST = cython.declare(cython.Py_ssize_t, protocol_limits.LINK_ROOM_BYTES_LEAST)
+ROOM_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.LINK_ROOM_BYTES_MAX)
+CHANNELS_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.LINK_CHANNELS_MAX)
+ACCEPTS_PER_TURN = cython.declare(cython.int, server_limits.ACCEPTS_PER_TURN)
+OUT_BYTES_PAUSE = cython.declare(cython.Py_ssize_t, limits.OUT_BYTES_PAUSE)
+OUT_BYTES_KEPT = cython.declare(cython.Py_ssize_t, limits.OUT_BYTES_KEPT)
+YIELD_NS = cython.declare(int64_t, limits.YIELD_NS)
+SLOT = cython.declare(cython.int, server_limits.FRONT_SLOT)
+CLIENT_EVENTS = cython.declare(cython.uint, posix.EPOLLIN | posix.EPOLLPRI | posix.EPOLLRDHUP | posix.EPOLLET)
+
+
+@cython.cclass
+class Client:
+    """One client. The fields stand in ``front.pxd``."""
+
+    def __dealloc__(self):
+        free(self.unsent.data)
+
+
+@cython.cclass
+class Front(EventQueue):
+    """All clients of a link, and its end. The fields stand in ``front.pxd``."""
+
+    def __init__(
+        self,
+        link_fd: cython.int,
+        reader: FrameReader,
+        observer: "Observer",
+        connections_max: cython.Py_ssize_t = 2**31,
+        memory: mmap.mmap | None = None,
+        number: cython.int = 0,
+        front_count: cython.int = 1,
+        clock: Callable[[], int] | None = None,
+    ):
+        """Pass clients over a link whose first lines are through; `reader` may have what came behind them.
+
+        `memory` is what the fronts of a server know of each other: see :mod:`beanpole.server.fronts`.
+        """
+        self.link_fd = link_fd
+        self.reader = reader
+        self.observer = observer
+        self.connections_max = connections_max
+        self.clock = clock
+        self.memory = memory or mmap.mmap(-1, mmap.PAGESIZE)
+        view: cython.uchar[:] = self.memory
+        self.shared = cython.cast(cython.pointer(int64_t), cython.address(view[0]))
+        self.number = number
+        self.front_count = front_count
+        self.shared[self.number * SLOT] = 0
+        self.by_fd = []
+        self.channels = [None]
+        self.free_channels = []
+        self.queue = []
+        self.touched = []
+        self.mistake = ""
+        self.watch_fd(link_fd, posix.EPOLLIN, posix.EPOLL_CTL_ADD)
+        self.take()
+
+    def __dealloc__(self):
+        free(self.out.data)
+
+    # --- turns --------------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Run turns until the link ends."""
+        while self.link_fd >= 0:
+            self.turn(0 if self.queue and not self.link_blocked else -1)
+
+    def poll(self) -> None:
+        """Run a turn without waiting."""
+        self.turn(0)
+
+    def turn(self, wait_ms):
+        """Wait until something happens, at most `wait_ms` milliseconds, below 0 for ever; do what that asks for."""
+        events: posix.epoll_event[512]
+        i: cython.int
+        fd: cython.int
+        count: cython.int
+        with cython.nogil:
+            count = posix.epoll_wait(self.epoll_fd, events, 512, wait_ms)
+        began_ns: int64_t = posix.monotonic_ns()
+        knocking: list = []
+        for i in range(count):
+            fd = events[i].data.fd
+            if 0 <= fd < len(self.by_fd) and self.by_fd[fd] is not None:
+                self.note(cython.cast(Client, self.by_fd[fd], typecheck=True), events[i].events)
+            elif fd == self.link_fd:
+                self.note_link(events[i].events)
+            elif fd in self.listeners:
+                knocking.append(fd)
+            elif fd == self.timer_fd:
+                self.armed_ns = 0
+        if self.touched:
+            self.serve_touched()
+        if self.queue:
+            self.serve_queue()
+        # New clients come last: see EpollTransport.note_events.
+        for fd in knocking:
+            self.accept(fd)
+        if self.accept_retry_ns:
+            self.wake_by(self.now(), -1)
+        self.flush()
+        return self.count(began_ns)
+
+    def note(self, client, events):
+        """Take note of what happened to a client's socket."""
+        if events & ~posix.EPOLLOUT:
+            client.readable = True
+        if events & posix.EPOLLPRI:
+            client.thorough = True
+        if events & (posix.EPOLLRDHUP | posix.EPOLLHUP | posix.EPOLLERR):
+            client.hung_up = True  # what came before is read first, also before a RST
+        if events & posix.EPOLLERR or (events & posix.EPOLLHUP and client.blocked):
+            client.broken = True
+        if events & posix.EPOLLOUT and client.blocked:
+            client.blocked = False
+            self.watch_fd(client.fd, CLIENT_EVENTS, posix.EPOLL_CTL_MOD)
+            self.deliver(client)
+        return self.enqueue(client)
+
+    def note_link(self, events):
+        """Take note of what happened to the link."""
+        if events & posix.EPOLLOUT:
+            self.link_blocked = False
+            self.watch_fd(self.link_fd, posix.EPOLLIN, posix.EPOLL_CTL_MOD)
+        return self.receive() if events & ~posix.EPOLLOUT else 0
+
+    # --- from the server ----------------------------------------------------------------------------------------------
+
+    def receive(self):
+        """Receive once from the link, and take what has come."""
+        target: cython.p_char = self.reader.room()
+        size: cython.Py_ssize_t = posix.recv(self.link_fd, target, self.reader.free_bytes(), posix.MSG_DONTWAIT)
+        if size > 0:
+            self.reader.end += size
+            return self.take()
+        if size == 0 or (last_error != EAGAIN and last_error != EINTR):
+            self.link_fd = -1
+        return 0
+
+    def take(self):
+        """Take the frames that have come."""
+        client: Client
+        reader: FrameReader = self.reader
+        while self.link_fd >= 0 and reader.next():
+            self.frame_count += 1
+            if reader.kind == Kind.PING:
+                if reader.value == 0:
+                    add_number(cython.address(self.out), 0, Kind.PING, 1)
+                continue
+            found = self.channels[reader.channel] if reader.channel < len(self.channels) else None
+            if found is None:
+                return self.refuse(f"{KINDS[reader.kind - 1][0]} of no channel")
+            client = cython.cast(Client, found, typecheck=True)
+            if reader.kind == Kind.CLOSE:
+                self.end_channel(client)
+            elif client.fd < 0:
+                continue  # it is passed over: our own CLOSE is under way
+            elif reader.kind == Kind.DATA:
+                self.take_data(client)
+            else:
+                client.room += reader.value
+                if client.room > ROOM_BYTES_MAX:
+                    return self.refuse("ROOM without end")
+                if client.readable:
+                    self.enqueue(client)
+        return self.refuse(reader.mistake) if reader.mistake is not None else 0
+
+    def take_data(self, client):
+        """Remember what came for a client; what comes twice in a turn is passed on together."""
+        size: cython.Py_ssize_t = self.reader.size
+        client.allowance -= size
+        if client.allowance < 0:
+            return self.refuse("DATA without room")
+        if client.came_bytes == 0 and client.unsent.size == client.unsent.start:
+            client.came = self.reader.payload
+            client.came_bytes = size
+        else:
+            append(cython.address(client.unsent), client.came, client.came_bytes)
+            append(cython.address(client.unsent), self.reader.payload, size)
+            client.came_bytes = 0
+        if not client.touched:
+            client.touched = True
+            self.touched.append(client)
+        return 0
+
+    def end_channel(self, client):
+        """The server has closed a channel: answer, unless that is its answer, and close when all is passed on."""
+        channel = client.channel
+        self.channels[channel] = None
+        self.free_channels.append(channel)
+        client.channel = 0
+        if client.fd < 0:
+            return 0
+        add_number(cython.address(self.out), channel, Kind.CLOSE, 0)
+        if not client.touched:
+            client.touched = True
+            self.touched.append(client)
+        return 0
+
+    def refuse(self, mistake):
+        """End the link for what the server did wrong."""
+        self.mistake = mistake
+        self.link_fd = -1
+        return 0
+
+    def serve_touched(self):
+        """Send to all clients for which something came."""
+        touched, self.touched = self.touched, []
+        for each in touched:
+            client: Client = cython.cast(Client, each, typecheck=True)
+            client.touched = False
+            if client.fd >= 0:
+                self.deliver(client)
+        return 0
+
+    def deliver(self, client):
+        """Send a client what there is for it; close it if its channel has ended, and nothing is left."""
+        size: cython.Py_ssize_t = client.came_bytes
+        if size:
+            client.came_bytes = 0
+            self.pass_to(client, client.came, size)
+        elif client.unsent.size > client.unsent.start and not client.blocked:
+            size = client.unsent.size - client.unsent.start
+            self.pass_to(client, client.unsent.data + client.unsent.start, size)
+        if client.fd < 0:
+            return 0
+        if client.channel == 0:
+            return self.close_client(client) if client.unsent.size == client.unsent.start else 0
+        if client.taken >= ROOM_BYTES_LEAST:
+            add_number(cython.address(self.out), client.channel, Kind.ROOM, client.taken)
+            client.allowance += client.taken
+            client.taken = 0
+        return 0
+
+    def pass_to(self, client, data, size):
+        """Send bytes to a client, and keep what the kernel does not take."""
+        unsent = cython.address(client.unsent)
+        is_kept: cython.bint = unsent.size > unsent.start
+        sent: cython.Py_ssize_t
+        while True:
+            sent = posix.send(client.fd, data, size, posix.MSG_NOSIGNAL | posix.MSG_DONTWAIT)
+            if sent >= 0:
+                break
+            if last_error == EAGAIN:
+                sent = 0
+                break
+            if last_error != EINTR:
+                return self.lose(client, 0)
+        client.taken += sent
+        if is_kept:
+            consume(unsent, sent, 0)
+        elif sent < size:
+            append(unsent, data + sent, size - sent)
+        if sent < size:
+            client.blocked = True
+            self.watch_fd(client.fd, CLIENT_EVENTS | posix.EPOLLOUT, posix.EPOLL_CTL_MOD)
+        return 0
+
+    # --- from the clients ---------------------------------------------------------------------------------------------
+
+    def enqueue(self, client):
+        if not client.queued and client.fd >= 0:
+            client.queued = True
+            self.queue.append(client)
+        return 0
+
+    def serve_queue(self):
+        """Read from clients, each once, until enough is on its way to the server."""
+        queue, self.queue = self.queue, []
+        at: cython.Py_ssize_t = 0
+        while at < len(queue) and self.out.size - self.out.start < OUT_BYTES_PAUSE:
+            client: Client = cython.cast(Client, queue[at], typecheck=True)
+            client.queued = False
+            if client.fd >= 0 and client.readable:
+                self.pump(client)
+            at += 1
+        if at < len(queue):
+            self.queue = queue[at:] + self.queue
+        return 0
+
+    def pump(self, client):
+        """Read once from a client, into a frame."""
+        if client.channel == 0:
+            # Of a client that takes no more, and to which something is to be passed on yet.
+            return self.close_client(client) if client.broken else 0
+        if client.ended:
+            return self.lose(client, 0) if client.broken else 0
+        size: cython.Py_ssize_t = min(client.room, DATA_BYTES_MAX)
+        if size <= 0:
+            return self.lose(client, 0) if client.broken else 0
+        out = cython.address(self.out)
+        target: cython.p_char = reserve(out, HEADER_BYTES + size)
+        found: cython.Py_ssize_t = posix.recv(client.fd, target + HEADER_BYTES, size, posix.MSG_DONTWAIT)
+        if found > 0:
+            self.frame_count += 1
+            put_header(target, client.channel, Kind.DATA, found)
+            out.size += HEADER_BYTES + found
+            client.room -= found
+            client.readable = found == size or client.hung_up or client.thorough
+            return self.enqueue(client) if client.readable and client.room else 0
+        if found == 0:
+            client.ended = True
+            return add_frame(out, client.channel, Kind.FIN, cython.NULL, 0)
+        if last_error == EINTR:
+            return self.enqueue(client)
+        if last_error == EAGAIN:
+            client.readable = False
+            return 0
+        return self.lose(client, 0)
+
+    def flush(self):
+        """Send what is to be sent over the link."""
+        out = cython.address(self.out)
+        size: cython.Py_ssize_t = out.size - out.start
+        if size == 0 or self.link_blocked or self.link_fd < 0:
+            return 0
+        sent: cython.Py_ssize_t = posix.send(
+            self.link_fd, out.data + out.start, size, posix.MSG_NOSIGNAL | posix.MSG_DONTWAIT
+        )
+        if sent < 0 and last_error != EAGAIN and last_error != EINTR:
+            # What the server has sent before its end is passed on: the next turn reads that.
+            sent = size
+        consume(out, max(sent, 0), OUT_BYTES_KEPT)
+        if sent < size:
+            self.link_blocked = True
+            self.watch_fd(self.link_fd, posix.EPOLLIN | posix.EPOLLOUT, posix.EPOLL_CTL_MOD)
+        return 0
+
+    def count(self, began_ns):
+        """Count the frames of a turn, and how long they, and those that the link did not take, have waited."""
+        now_ns: int64_t = posix.monotonic_ns()
+        slot = cython.address(self.shared[self.number * SLOT])
+        slot[0] = self.client_count
+        slot[1] += self.frame_count
+        slot[2] += self.frame_count * (now_ns - began_ns) + self.unsent_count * (now_ns - self.turn_ended_ns)
+        self.unsent_count = self.unsent_count + self.frame_count if self.link_blocked else 0
+        self.frame_count = 0
+        self.turn_ended_ns = now_ns
+        return 0
+
+    # --- coming and going ---------------------------------------------------------------------------------------------
+
+    def accept(self, listener):
+        """Accept clients."""
+        for _ in range(ACCEPTS_PER_TURN):
+            if self.client_count >= self.connections_max:
+                return self.pause_accepting(self.now(), EMFILE)
+            if self.has_more_than_others():
+                return self.leave_to_others()
+            fd: cython.int = posix.accept4(listener, cython.NULL, cython.NULL, posix.SOCK_NONBLOCK | posix.SOCK_CLOEXEC)
+            if fd < 0:
+                if last_error == EMFILE or last_error == ENFILE or last_error == ENOBUFS or last_error == ENOMEM:
+                    return self.pause_accepting(self.now(), last_error)
+                if last_error == ECONNABORTED or last_error == EINTR:
+                    continue
+                return 0
+            self.join(fd, self.listeners[listener])
+        return 0
+
+    def has_more_than_others(self):
+        """Whether this front has a tenth more clients than the mean of all."""
+        if self.has_yielded or self.front_count < 2:
+            self.has_yielded = False
+            return False
+        total: int64_t = self.client_count
+        running: int64_t = 1
+        for each in range(self.front_count):
+            if each != self.number and self.shared[each * SLOT] >= 0:
+                total += self.shared[each * SLOT]
+                running += 1
+        return 10 * (self.client_count - 1) * running > 11 * total
+
+    def leave_to_others(self):
+        """Leave new clients to the fronts that have fewer; if they take none for a while, one is accepted here."""
+        for fd in self.listeners:
+            self.watch_fd(fd, 0, posix.EPOLL_CTL_MOD)
+        self.has_yielded = True
+        self.accept_retry_ns = self.now() + YIELD_NS
+        return 0
+
+    def join(self, fd, is_unix):
+        """Open a channel for a client."""
+        client: Client = Client()
+        client.fd = fd
+        client.thorough = is_unix
+        client.room = client.allowance = ROOM_BYTES
+        if self.free_channels:
+            client.channel = self.free_channels.pop()
+            self.channels[client.channel] = client
+        else:
+            client.channel = len(self.channels)
+            self.channels.append(client)
+        if fd >= len(self.by_fd):
+            self.by_fd.extend([None] * (fd + 1 - len(self.by_fd)))
+        self.by_fd[fd] = client
+        self.client_count += 1
+        self.shared[self.number * SLOT] = self.client_count
+        about: bytes = f"peer {peer_text(fd)}\nway {'unix' if is_unix else 'tcp'}\n".encode()
+        add_frame(cython.address(self.out), client.channel, Kind.OPEN, about, len(about))
+        try:
+            self.watch_fd(fd, CLIENT_EVENTS, posix.EPOLL_CTL_ADD)
+        except OSError as error:
+            self.lose(client, 1)
+            return self.pause_accepting(self.now(), error.errno)
+        return 0
+
+    def lose(self, client, reason):
+        """Close a client and its channel; `reason` is 0 if it has ended its connection, 1 if that was done here."""
+        if client.channel:
+            add_number(cython.address(self.out), client.channel, Kind.CLOSE, reason)
+        return self.close_client(client)
+
+    def close_client(self, client):
+        """Close a client's socket."""
+        fd: cython.int = client.fd
+        client.fd = -1
+        client.came_bytes = 0
+        consume(cython.address(client.unsent), client.unsent.size - client.unsent.start, 0)
+        self.by_fd[fd] = None
+        self.close_fd(fd)
+        self.client_count -= 1
+        self.shared[self.number * SLOT] = self.client_count
+        return self.resume_accepting()
