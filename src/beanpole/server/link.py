@@ -90,7 +90,7 @@ class Channel(Transport):
         if sent < size:
             return sent if self.room_bytes == 0 else sent + self.wait_in(link.served)
         if link.draining:
-            connection: Connection = cython.cast(Connection, link.channels[self.number])
+            connection: Connection = cython.cast(Connection, link.channels[self.number], typecheck=True)
             buffer = cython.address(connection.session.out.buffer)
             connection.finished |= buffer.size - buffer.start == sent and self.is_idle(connection)
         return sent

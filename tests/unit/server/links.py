@@ -2,7 +2,8 @@
 
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +19,8 @@ from beanpole.server.turn import Turn
 
 OPEN, DATA, FIN, CLOSE, ROOM, PING, DRAIN = range(1, 8)
 SECOND_NS = 1_000_000_000
+PEER = b"peer 10.0.0.7:40112\nway tcp\n"
+PUT = b"put 0 0 60 1\r\nx\r\n"
 
 
 class Loop:
@@ -198,3 +201,11 @@ def pieces(channel: int, data: bytes) -> list[tuple[int, int, bytes]]:
 def room(count: int) -> bytes:
     """The payload of ROOM."""
     return struct.pack("<I", count)
+
+
+@contextmanager
+def linked(*, body_bytes_max: int = 65_535, log: Log | None = None) -> Iterator[tuple[House, Front]]:
+    """A server with one front."""
+    house = House(log, body_bytes_max=body_bytes_max)
+    with closing(house):
+        yield house, Front(house)
