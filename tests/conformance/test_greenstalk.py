@@ -15,10 +15,10 @@ NOBODY = 2**64 - 1
 """An id that no job has."""
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    """One server for all; each test works in tubes of its own."""
-    with beanpole_server("-z", "1000000") as running:
+@pytest.fixture(scope="module", params=[(), ("--fronts", "2")], ids=["default", "fronts"])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """One server for all, as it is and behind fronts; each test works in tubes of its own."""
+    with beanpole_server("-z", "1000000", *request.param) as running:
         yield running
 
 

@@ -10,9 +10,13 @@ from pystalk.client import BeanstalkClient, BeanstalkError
 from tests.servers import HOST, Server, beanpole_server
 
 
-@pytest.fixture(scope="module", params=[(), ("--one-reply-per-send",)], ids=["default", "one-reply-per-send"])
+@pytest.fixture(
+    scope="module",
+    params=[(), ("--one-reply-per-send",), ("--fronts", "2")],
+    ids=["default", "one-reply-per-send", "fronts"],
+)
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """One server for all tests, with and without the option that is meant for this client."""
+    """One server for all tests: as it is, with the option that is meant for this client, and behind fronts."""
     with beanpole_server(*request.param) as running:
         yield running
 

@@ -5,6 +5,7 @@ A failure prints the conversation's seed: `DIFFERENTIAL_SEED=<seed> pytest tests
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,8 @@ NAMES = "abcd"
 
 class Comparison:
     """The three sides, which stay for all conversations: only ids and counters go on, the same for each."""
+
+    seeds = SEEDS
 
     def __init__(self, stack: ExitStack, open_beanpole: OpenServer) -> None:
         self.world = WorldSide(World(BODY_BYTES_MAX))
@@ -117,18 +120,21 @@ def shortened(replies: list[str]) -> str:
     return ", ".join(repr(reply if len(reply) < 200 else reply[:60] + "...") for reply in replies)
 
 
-@pytest.fixture(scope="module")
-def comparison() -> Iterator[Comparison]:
-    """All sides, connected."""
+@pytest.fixture(scope="module", params=[((), 1), (("--fronts", "2"), 4)], ids=["default", "fronts"])
+def comparison(request: pytest.FixtureRequest) -> Iterator[Comparison]:
+    """All sides, connected; Beanpole as it is, and behind fronts."""
     if beanstalkd_version() != "1.12":
         missing_peer("beanstalkd 1.12")
     with ExitStack() as stack:
-        yield Comparison(stack, beanpole_server)
+        flags, each = request.param
+        comparison = Comparison(stack, partial(beanpole_server, *flags))
+        comparison.seeds = SEEDS[::each]
+        yield comparison
 
 
 def test_beanpole_answers_as_beanstalkd(comparison: Comparison) -> None:
     """Random conversations have the same replies."""
-    converse(comparison, SEEDS)
+    converse(comparison, comparison.seeds)
 
 
 def converse(comparison: Comparison, seeds: range) -> None:

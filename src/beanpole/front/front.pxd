@@ -30,6 +30,7 @@ cdef class Front(EventQueue):
     cdef readonly int link_fd                     # -1: the link has ended
     cdef FrameReader reader              # of what comes over the link
     cdef Buffer out                      # frames that are to be sent over it
+    cdef Py_ssize_t idle_bytes           # of `out`: they can wait for others
     cdef bint link_blocked               # it takes no more: it is watched until it does
     cdef list by_fd                      # Client or None, by its descriptor
     cdef list channels                   # Client by its channel; None: it is free, or there is none

@@ -131,9 +131,11 @@ class Front(EventQueue):
             self.serve_touched()
         if self.queue:
             self.serve_queue()
-        # New clients come last: see EpollTransport.note_events.
+        # New clients come last: see EpollTransport.note_events. Who has sent something already is opened with that.
         for fd in knocking:
             self.accept(fd)
+        if knocking and self.queue:
+            self.serve_queue()
         if self.accept_retry_ns:
             self.wake_by(self.now(), -1)
         self.flush()
@@ -230,6 +232,7 @@ class Front(EventQueue):
         if client.fd < 0:
             return 0
         add_number(cython.address(self.out), channel, Kind.CLOSE, 0)
+        self.idle_bytes += HEADER_BYTES + 1  # the server does nothing with it that somebody waits for
         if not client.touched:
             client.touched = True
             self.touched.append(client)
@@ -350,8 +353,9 @@ class Front(EventQueue):
         """Send what is to be sent over the link."""
         out = cython.address(self.out)
         size: cython.Py_ssize_t = out.size - out.start
-        if size == 0 or self.link_blocked or self.link_fd < 0:
+        if size <= self.idle_bytes or self.link_blocked or self.link_fd < 0:
             return 0
+        self.idle_bytes = 0
         sent: cython.Py_ssize_t = posix.send(
             self.link_fd, out.data + out.start, size, posix.MSG_NOSIGNAL | posix.MSG_DONTWAIT
         )
@@ -440,7 +444,8 @@ class Front(EventQueue):
         except OSError as error:
             self.lose(client, 1)
             return self.pause_accepting(self.now(), error.errno)
-        return 0
+        client.readable = True
+        return self.enqueue(client)
 
     def lose(self, client, reason):
         """Close a client and its channel; `reason` is 0 if it has ended its connection, 1 if that was done here."""

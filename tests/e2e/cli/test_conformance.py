@@ -8,6 +8,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 
+import pytest
+
 from beanpole import Client
 from beanpole.cli import conformance as verb
 from beanpole.conformance import kit
@@ -109,6 +111,7 @@ def conformance(*words: str) -> Done:
     return run("conformance", *words)
 
 
+OURS = (sys.executable, "-m", "beanpole", "serve", "-l", HOST, "-p", "{port}", "-z", "{max-job-size}")
 BEANSTALKD = ("beanstalkd", "-l", HOST, "-p", "{port}")
 
 
@@ -121,9 +124,15 @@ def test_beanstalkd_keeps_the_protocol() -> None:
     assert "put_job" not in results, "nobody asked for extensions"
 
 
+@pytest.mark.long
+def test_our_server_keeps_the_protocol_behind_fronts() -> None:
+    done = conformance("--extensions", "--json", "--patience=30", *OURS, "--fronts", "2")
+    assert done.code == 0, done.out.decode()
+
+
 def test_our_server_takes_all_settings_and_lists_all_extensions() -> None:
     """That it answers as written is shown beside, by the same scripts."""
-    ours = Program((sys.executable, "-m", "beanpole", "serve", "-l", HOST, "-p", "{port}", "-z", "{max-job-size}"), 60)
+    ours = Program(OURS, 60)
     script = read_script(next(path for path in SCRIPTS if path.stem == "put_job_refused"), 65535)
     assert kit.play(ours, script, 60, like_beanstalkd=False).problem is None, "it drains"
     with ours.serve(script) as server, Client(f"{HOST}:{server.port}") as client:

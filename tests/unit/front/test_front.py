@@ -201,9 +201,9 @@ def test_server_closes_a_client_after_all_that_it_has_to_read(house: House) -> N
     slow = house.connect(slow=True)
     house.frames()
     house.send(*[(1, DATA, b"z" * PIECE)] * (ROOM_BYTES // PIECE), (1, CLOSE))
-    assert (1, CLOSE, b"\0") in house.frames()
     house.connect()
-    assert [each[:2] for each in house.frames()] == [(1, OPEN)]  # its number is free, though it has not read all
+    # Its number is free, though it has not read all; that could wait for something else to be sent.
+    assert [each[:2] for each in house.frames()][-2:] == [(1, CLOSE), (1, OPEN)]
     got = 0
     while piece := slow.recv(PIECE):
         got += len(piece)
