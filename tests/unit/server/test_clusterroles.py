@@ -52,6 +52,7 @@ def host_of(observer: Observer) -> Any:  # noqa: ANN401 - as much of one as is a
         descriptors_free=2,
         observer=observer,
         console=None,
+        fronts=None,
         facts=dict,
         exit_code=ExitCode.OK,
         ready=lambda: None,
