@@ -88,7 +88,7 @@ def test_kept_session_is_waited_for_when_its_front_dies() -> None:
         os.kill(next(each for each in fronts_of(process) if client_count(each)), signal.SIGKILL)
         assert client.rest() == b""
         with process.connect() as again:
-            again.ask(b"keep-session 60 %b\r\n" % token, b"KEPT 1\r\n")
+            again.ask(b"keep-session 60 %b\r\n" % token, b"KEPT 1 1\r\n")
             again.ask(b"delete 1\r\n", b"DELETED\r\n")
 
 

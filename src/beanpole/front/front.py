@@ -115,7 +115,7 @@ class Front(EventQueue):
         count: cython.int
         with cython.nogil:
             count = posix.epoll_wait(self.epoll_fd, events, 512, wait_ms)
-        began_ns: int64_t = posix.monotonic_ns()
+        began_ns: int64_t = self.now()
         knocking: list = []
         for i in range(count):
             fd = events[i].data.fd
@@ -137,7 +137,7 @@ class Front(EventQueue):
         if knocking and self.queue:
             self.serve_queue()
         if self.accept_retry_ns:
-            self.wake_by(self.now(), -1)
+            self.wake_by(began_ns, -1)
         self.flush()
         return self.count(began_ns)
 
@@ -370,7 +370,7 @@ class Front(EventQueue):
 
     def count(self, began_ns):
         """Count the frames of a turn, and how long they, and those that the link did not take, have waited."""
-        now_ns: int64_t = posix.monotonic_ns()
+        now_ns: int64_t = self.now()
         slot = cython.address(self.shared[self.number * SLOT])
         slot[0] = self.client_count
         slot[1] += self.frame_count

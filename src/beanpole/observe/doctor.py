@@ -19,6 +19,7 @@ CHECKS: tuple[Check, ...] = (
     server_checks.schedules_due,
     server_checks.missed_times,
     server_checks.connections,
+    server_checks.full_core,
     server_checks.tokens,
     server_checks.timeouts,
     server_checks.empty_reserves,

@@ -16,6 +16,8 @@ BODY_BYTES = 256 * 1024  # the size of a body that is worth a note
 BODY_LIMIT_BYTES = 16 * 1024 * 1024  # the limit of body sizes that is worth a note
 TUBES_FOR_BEANSTALKD = 1000  # tubes that slow beanstalkd down, as it scans all of them again and again
 BLOCKED_SHOWN = 5  # schedules that are named
+CORE_FULL = 0.85  # share of a core from which on a server, which has one thread, is at its limit
+SOCKET_COMMAND_S = 3e-6  # processor seconds of a command from which on most of them are the system's, for its socket
 OLDEST_VERSION = (1, 12)  # the beanstalkd release that brought `reserve-job`
 
 
@@ -159,6 +161,25 @@ def connections(visit: Visit) -> Iterator[Finding]:
             "the server will soon have no file descriptor for another connection",
             "Raise LimitNOFILE in its unit (ulimit -n in a shell), or find out who opens so many connections.",
             (f"{plural(now, 'connection')} of {count(visit.files_max)} open files",),
+        )
+
+
+def full_core(visit: Visit) -> Iterator[Finding]:
+    """A command that comes alone costs several times what it costs among others of its connection, or of a link."""
+    before, after = visit.before.stats, visit.server
+    used_s = after.rusage_utime + after.rusage_stime - before.rusage_utime - before.rusage_stime
+    commands = visit.grown(*(key for key in after if key.startswith("cmd-")))
+    if visit.restarted or not is_ours(visit) or used_s < visit.seconds * CORE_FULL or int(after.get("links", 0)):
+        return
+    if commands * SOCKET_COMMAND_S <= used_s:
+        yield Finding(
+            Severity.WARNING,
+            "the server's core is full, and most of it are the sockets of its clients",
+            "If the machine has free cores, start it with --fronts 1; else let clients send several commands at once.",
+            (
+                f"{used_s / visit.seconds:.0%} of a core, {rate(commands / visit.seconds)} commands a second",
+                f"{plural(after.current_connections, 'connection')}",
+            ),
         )
 
 

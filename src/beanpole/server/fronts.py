@@ -76,7 +76,7 @@ class Fronts:
         slots = [self.numbers[SLOT * each : SLOT * each + SLOT] for each in range(len(self.all))]
         return {
             "front-frames": str(sum(each[1] for each in slots)),
-            "front-wait-us": str(sum(each[2] for each in slots) // 1000),
+            "front-wait": f"{sum(each[2] for each in slots) / 1e9:.6f}",
         }
 
 

@@ -46,6 +46,22 @@ def test_restart_hides_what_grew() -> None:
     assert seen.grown("job-timeouts") == 0
 
 
+@pytest.mark.parametrize(
+    ("used_s", "commands", "links", "severities"),
+    [
+        (1.8, 500_000, 0, [Severity.WARNING]),
+        (1.6, 500_000, 0, []),
+        (1.8, 900_000, 0, []),
+        (1.8, 500_000, 1, []),
+    ],
+    ids=["of sockets", "not full", "of commands", "with fronts"],
+)
+def test_core_that_is_full(used_s: float, commands: int, links: int, severities: list[Severity]) -> None:
+    before = server(rusage_utime=1.0, rusage_stime=2.0, cmd_put=7, links=links)
+    after = server(rusage_utime=1.5, rusage_stime=1.5 + used_s, cmd_put=7 + commands, links=links)
+    assert found(server_checks.full_core, twice(before, after)) == severities
+
+
 def test_draining() -> None:
     assert found(server_checks.draining, visit(None, sample(stats=server(draining="true")))) == [Severity.WARNING]
 

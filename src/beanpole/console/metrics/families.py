@@ -211,6 +211,8 @@ SERVER_FAMILIES = (
     ),
     server("beanpole_links", G, "Links, over each of which a front carries clients.", "links"),
     server("beanpole_link_channels", G, "Clients that are carried over links.", "link-channels"),
+    server("beanpole_front_frames", C, "Frames that fronts have passed on.", "front-frames"),
+    server("beanpole_front_wait_seconds", C, "How long these have waited in a front, all together.", "front-wait"),
     ServerFamily(
         "beanpole_link_bytes", C, "Bytes that were received and sent over links.", ("direction",),
         each(("received", "link-bytes-received"), ("sent", "link-bytes-sent")),
