@@ -84,9 +84,12 @@ def serve(settings: Settings, make_console: "MakeConsole" = open_console) -> Exi
     if settings.ready_file is not None:
         remove_ready_file(settings.ready_file)
     if settings.user is not None:
+        # The user may not be allowed to read the program.
         if settings.data_dir is not None:
-            import beanpole.server.directory  # noqa: F401, PLC0415 - the user may not be allowed to read the program
-        roles_for(settings)  # for the same reason
+            import beanpole.server.directory  # noqa: PLC0415 - only a server with a log has one
+        if settings.fronts:
+            import beanpole.server.fronts  # noqa: F401, PLC0415 - most servers have none
+        roles_for(settings)
         become_user(settings.user)
 
     async def main() -> ExitCode:
