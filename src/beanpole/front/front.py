@@ -385,7 +385,8 @@ class Front(EventQueue):
     def accept(self, listener):
         """Accept clients."""
         for _ in range(ACCEPTS_PER_TURN):
-            if self.client_count >= self.connections_max:
+            is_numbered: cython.bint = bool(self.free_channels) or len(self.channels) <= CHANNELS_MAX
+            if self.client_count >= self.connections_max or not is_numbered:
                 return self.pause_accepting(self.now(), EMFILE)
             if self.has_more_than_others():
                 return self.leave_to_others()
