@@ -111,6 +111,9 @@ class JobTable:
         """Add a job whose id is in no other job."""
         if self.count >= cython.cast(cython.Py_ssize_t, self.bucket_count):
             self.split()
+        block: uint64_t = job.id >> BLOCK_IDS_LOG2
+        if self.block_numbers[block % BLOCK_SLOTS] != block:
+            self.load_block(block)
         at: cython.pointer(cython.p_void) = cython.address(self.buckets[self.bucket(job.id)])
         link: cython.p_void = cython.cast(cython.p_void, job)
         if at[0] is not cython.NULL:
@@ -121,9 +124,6 @@ class JobTable:
             pair.rest = at[0]
             link = link_to(pair)
         at[0] = link
-        block: uint64_t = job.id >> BLOCK_IDS_LOG2
-        if self.block_numbers[block % BLOCK_SLOTS] != block:
-            self.load_block(block)
         self.block_counts[block % BLOCK_SLOTS] += 1
         Py_INCREF(job)
         self.count += 1
