@@ -105,7 +105,8 @@ def new_job(
     It has room for tags of `tag_room` bytes.
     """
     used: cython.Py_ssize_t = body_bytes + 2
-    inside: cython.Py_ssize_t = used + tag_room if used + tag_room <= INSIDE_MAX else 0
+    fits: cython.bint = used + tag_room <= INSIDE_MAX and tag_room < APART  # more can't be spare
+    inside: cython.Py_ssize_t = used + tag_room if fits else 0
     fields: cython.Py_ssize_t = fields_bytes()
     size: cython.Py_ssize_t = (fields + max(inside, cython.sizeof(cython.p_char)) + 15) & ~15  # as pymalloc rounds it
     memory: cython.p_void = PyObject_Malloc(size)
