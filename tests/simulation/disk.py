@@ -118,6 +118,7 @@ class SimFile(File):
         self.disk = disk
         self.name = name
         self.inode = inode
+        self.is_open = True
 
     def fileno(self) -> int:
         self.disk.ban.note("fileno")
@@ -157,6 +158,8 @@ class SimFile(File):
 
     def close(self) -> None:
         self.disk.ban.note("close")
+        assert self.is_open, f"{self.name} is closed twice"
+        self.is_open = False
 
 
 class SimDisk:

@@ -366,10 +366,11 @@ class FileLog:
         began_ns: int64_t = self.now()
         try:
             self.open.advance("synced")
-            self.previous = self.file, self.written.used_bytes
+            before = self.file, self.written.used_bytes
             self.sealed.append(self.open)
             self.sealed_bytes += self.open.size
             self.open = self.take_from_pool(self.open.number + 1, self.next_size)
+            self.previous = before
             self.next_size = 0
             self.unsynced.append(self.directory)
         except OSError as error:
@@ -404,9 +405,10 @@ class FileLog:
             taken = self.pool.take(size)
         segment = Segment(number, taken[0], State.SPARE)
         segment.advance("taken")
-        self.file = taken[1]
-        self.directory.rename(self.file.name, segment_name(number))
-        self.file.name = segment_name(number)
+        file: File = taken[1]
+        self.directory.rename(file.name, segment_name(number))
+        file.name = segment_name(number)
+        self.file = file
         return segment
 
     # --- room ---------------------------------------------------------------------------------------------------------
