@@ -327,6 +327,7 @@ def forget_all_but_the_log(model: Model) -> None:
         job.state, job.holder = "ready", None
         model.move(job, "ready")
     for session in list(model.sessions):
+        session.name = ""  # the log knows that an attempt was under way, but not whose
         model.quit(session)
     model.counts.clear()
     model.tube_counts.clear()
