@@ -155,12 +155,13 @@ def clock_sets(visit: Visit) -> Iterator[Finding]:
 
 def connections(visit: Visit) -> Iterator[Finding]:
     now = visit.server.current_connections
-    if visit.files_max and now >= visit.files_max * FILES_WARNING:
+    most = (visit.files_max or 0) * max(1, int(visit.server.get("links", 0)))  # each front has files of its own
+    if most and now >= most * FILES_WARNING:
         yield Finding(
-            Severity.ERROR if now >= visit.files_max * FILES_ERROR else Severity.WARNING,
+            Severity.ERROR if now >= most * FILES_ERROR else Severity.WARNING,
             "the server will soon have no file descriptor for another connection",
             "Raise LimitNOFILE in its unit (ulimit -n in a shell), or find out who opens so many connections.",
-            (f"{plural(now, 'connection')} of {count(visit.files_max)} open files",),
+            (f"{plural(now, 'connection')} of {count(most)} open files",),
         )
 
 
