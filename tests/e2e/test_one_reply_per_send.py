@@ -57,7 +57,10 @@ def segments_of_bodies(flags: tuple[str, ...]) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize(("flags", "segments"), [((), 1), (("--one-reply-per-send",), len(REPLIES))])
+@pytest.mark.parametrize(
+    ("flags", "segments"),
+    [((), 1), (("--one-reply-per-send",), len(REPLIES)), (("--one-reply-per-send", "--fronts", "1"), len(REPLIES))],
+)
 def test_segments_of_pipelined_replies(flags: tuple[str, ...], segments: int) -> None:
     assert segments in (segments_of_pipelined_replies(flags) for _ in range(TRIES))
 

@@ -48,6 +48,7 @@ def main(arguments: list[str]) -> int:
         mmap.mmap(MEMORY_FD, mmap.PAGESIZE),
         number - 1,
         front_count,
+        one_reply_per_send=given["one-reply-per-send"] == "True",
     )
     for fd in range(LISTENERS_FD, LISTENERS_FD + int(given["listeners"])):
         listener = socket.socket(fileno=fd)

@@ -46,6 +46,7 @@ cdef class Front(EventQueue):
     cdef object memory                         # that holds `shared`
     cdef int number                      # which of the fronts this is
     cdef int front_count
+    cdef bint one_reply_per_send         # for clients that can't take two at once
     cdef int64_t frame_count             # of this turn
     cdef int64_t unsent_count            # of earlier turns, which the link did not take yet
     cdef int64_t turn_ended_ns

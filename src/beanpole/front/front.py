@@ -67,11 +67,13 @@ class Front(EventQueue):
         memory: mmap.mmap | None = None,
         number: cython.int = 0,
         front_count: cython.int = 1,
+        one_reply_per_send: cython.bint = False,
         clock: Callable[[], int] | None = None,
     ):
         """Pass clients over a link whose first lines are through; `reader` may have what came behind them.
 
-        `memory` is what the fronts of a server know of each other: see :mod:`beanpole.server.fronts`.
+        `memory` is what the fronts of a server know of each other: see :mod:`beanpole.server.fronts`. With
+        `one_reply_per_send` what comes in a frame leaves alone, as far as the client takes it.
         """
         self.link_fd = link_fd
         self.reader = reader
@@ -83,6 +85,7 @@ class Front(EventQueue):
         self.shared = cython.cast(cython.pointer(int64_t), cython.address(view[0]))
         self.number = number
         self.front_count = front_count
+        self.one_reply_per_send = one_reply_per_send
         self.shared[self.number * SLOT] = 0
         self.by_fd = []
         self.channels = [None]
@@ -206,8 +209,12 @@ class Front(EventQueue):
         return self.refuse(reader.mistake) if reader.mistake is not None else 0
 
     def take_data(self, client):
-        """Remember what came for a client; what comes twice in a turn is passed on together."""
+        """Remember what came for a client; what comes twice in a turn is passed on together if it may be."""
         size: cython.Py_ssize_t = self.reader.size
+        if self.one_reply_per_send and client.touched:
+            self.deliver(client)
+            if client.fd < 0:
+                return 0
         client.allowance -= size
         if client.allowance < 0:
             return self.refuse("DATA without room")

@@ -144,4 +144,5 @@ def command_of(settings: Settings, number: int, count: int, listener_count: int)
         *(sys.executable, "-P", "-m", "beanpole.front"),  # see beanpole.server.supervisor
         *(f"--number={number + 1}", f"--of={count}", f"--listeners={listener_count}"),
         *(f"--connections-max={share}", f"--log-format={settings.log_format}"),
+        f"--one-reply-per-send={settings.one_reply_per_send}",
     ]
