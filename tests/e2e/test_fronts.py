@@ -130,6 +130,27 @@ def test_stop_signal_answers_what_was_received_by_the_fronts(tmp_path: Path) -> 
         assert not process.ready_file.exists()
 
 
+def test_stop_signal_sends_more_than_a_link_takes_at_once(tmp_path: Path) -> None:
+    body = b"x" * 50_000
+    with serving("--fronts", "1", "-b", str(tmp_path)) as process, ExitStack() as stack:
+        clients = [stack.enter_context(process.connect()) for _ in range(20)]
+        for number, client in enumerate(clients, 1):
+            client.ask(b"put 0 0 60 50000\r\n%b\r\n" % body, b"INSERTED %d\r\n" % number)
+        with process.frozen():
+            for client in clients:
+                client.send(b"reserve\r\nput 0 0 60 1\r\nx\r\n")
+            wait_until(
+                lambda: unread_bytes(process.port) == 0 and all(map(sleeps, fronts_of(process))), "the front has read"
+            )
+            process.signal(signal.SIGTERM)
+        assert process.wait_exit() == 0
+        for client in clients:
+            reserved, found, inserted = client.rest().split(b"\r\n")[:3]
+            assert reserved.startswith(b"RESERVED ")
+            assert found == body
+            assert inserted.startswith(b"INSERTED ")
+
+
 def test_drain_signal_is_the_servers() -> None:
     with healthy(*FRONTS) as process, process.connect() as client:
         for each in (process.pid, *fronts_of(process)):

@@ -10,6 +10,7 @@ them waits for a job from then on.
 """
 
 import os
+import select
 from collections.abc import Callable
 
 import cython
@@ -449,6 +450,19 @@ class Link(Carrier):
                 turn.engine.stop_waiting(connection.session)
             turn.add_queue(connection)
         turn.request()
+
+    def send_rest(self) -> None:
+        """Send what waits for space, as far as the front takes it within a moment: no turn follows."""
+        turn = self.epoll.turn
+        ends_ns: int64_t = posix.monotonic_ns() + limits.LINK_STOP_NS
+        taker = select.poll()
+        taker.register(self.fd, select.POLLOUT)
+        while self.fd >= 0 and (self.out.size > self.out.start or self.refused or self.served or turn.sending):
+            if not taker.poll(max(ends_ns - posix.monotonic_ns(), 0) // 1_000_000):
+                return
+            self.blocked = False
+            self.carry()
+            self.epoll.send_held()
 
     def close_at_once(self) -> None:
         """Close the link, and end its sessions now: the server stops."""

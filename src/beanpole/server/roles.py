@@ -66,6 +66,8 @@ class AlwaysLeads:
                 self.fail_log(error)
             else:
                 self.clients.send_held()
+                for each in list(self.clients.carriers.values()):
+                    each.send_rest()
         self.clients.close_all()
         self.opened.close()
 
