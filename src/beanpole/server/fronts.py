@@ -18,7 +18,7 @@ from beanpole.process.child import spawn
 from beanpole.process.keeper import Keeper, Pace
 from beanpole.server import limits
 from beanpole.server.epoll import EpollTransport
-from beanpole.server.link import Link
+from beanpole.server.link import Link, facts
 from beanpole.server.logs import Logger
 from beanpole.server.settings import Settings
 
@@ -72,9 +72,11 @@ class Fronts:
             await each.stopped()
 
     def facts(self) -> Mapping[str, str]:
-        """Return what `stats` shows of them."""
+        """Return what `stats` shows of them and their links."""
+        assert self.clients is not None
         slots = [self.numbers[SLOT * each : SLOT * each + SLOT] for each in range(len(self.all))]
         return {
+            **facts(self.clients),
             "front-frames": str(sum(each[1] for each in slots)),
             "front-wait": f"{sum(each[2] for each in slots) / 1e9:.6f}",
         }

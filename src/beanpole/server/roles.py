@@ -3,12 +3,11 @@
 import asyncio
 import socket
 from contextlib import ExitStack
-from functools import partial
 
 from beanpole.engine.engine import Engine
 from beanpole.errors import ExitCode
 from beanpole.log.log import Log
-from beanpole.server import limits, link
+from beanpole.server import limits
 from beanpole.server.epoll import EpollTransport
 from beanpole.server.eventqueue import now_ns
 from beanpole.server.host import Host
@@ -42,7 +41,7 @@ class AlwaysLeads:
         if self.host.fronts is None:
             self.host.ready()
         else:
-            self.host.facts.parts += [partial(link.facts, self.clients), self.host.fronts.facts]
+            self.host.facts.parts.append(self.host.fronts.facts)
             self.host.fronts.start(self.clients, self.host.ready, self.host.stop_at_once)
 
     def drain(self) -> None:
