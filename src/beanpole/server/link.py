@@ -411,11 +411,13 @@ class Link(Carrier):
 
     def check_silence(self) -> None:
         """Ask for a sign of life if there was none lately; end the link if there was none for long."""
-        self.silence_count = 0 if self.heard or not self.opened else self.silence_count + 1
+        self.silence_count = 0 if self.heard else self.silence_count + 1
         self.heard = False
-        if self.silence_count >= protocol_limits.LINK_SILENCES_MAX:
+        if self.silence_count >= (
+            protocol_limits.LINK_SILENCES_MAX if self.opened else protocol_limits.LINK_FIRST_SILENCES_MAX
+        ):
             self.end("silent")
-        elif self.silence_count:
+        elif self.silence_count and self.opened:
             add_number(cython.address(self.out), 0, Kind.PING, 0)
             self.flush()
         if self.fd >= 0:

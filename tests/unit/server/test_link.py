@@ -342,6 +342,15 @@ def test_front_that_is_being_started_may_take_its_time() -> None:
         assert front.receive_bytes() == b"LINK 0 65535\r\n"
 
 
+def test_front_that_hangs_when_it_is_started_is_given_up() -> None:
+    with closing(House()) as house:
+        Front(house, opened=False)
+        for _ in range(30):
+            assert house.observer.ended == []
+            house.pass_time(1)
+        assert house.observer.ended == [("front 1", "silent", 0)]
+
+
 def test_drain_closes_each_client_when_it_needs_nothing() -> None:
     with linked() as (house, front):
         front.open(1, PUT * 2)
