@@ -170,9 +170,9 @@ def full_core(visit: Visit) -> Iterator[Finding]:
     before, after = visit.before.stats, visit.server
     used_s = after.rusage_utime + after.rusage_stime - before.rusage_utime - before.rusage_stime
     commands = visit.grown(*(key for key in after if key.startswith("cmd-")))
-    if visit.restarted or not is_ours(visit) or used_s < visit.seconds * CORE_FULL or int(after.get("links", 0)):
+    if visit.restarted or not is_ours(visit) or not visit.seconds or int(after.get("links", 0)):
         return
-    if commands * SOCKET_COMMAND_S <= used_s:
+    if used_s >= visit.seconds * CORE_FULL and commands * SOCKET_COMMAND_S <= used_s:
         yield Finding(
             Severity.WARNING,
             "the server's core is full, and most of it are the sockets of its clients",

@@ -60,6 +60,7 @@ def test_core_that_is_full(used_s: float, commands: int, links: int, severities:
     before = server(rusage_utime=1.0, rusage_stime=2.0, cmd_put=7, links=links)
     after = server(rusage_utime=1.5, rusage_stime=1.5 + used_s, cmd_put=7 + commands, links=links)
     assert found(server_checks.full_core, twice(before, after)) == severities
+    assert found(server_checks.full_core, visit(None, sample(stats=after))) == []  # looked at once, no time has passed
 
 
 def test_draining() -> None:
