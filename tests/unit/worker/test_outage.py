@@ -34,6 +34,6 @@ def test_a_breaker_bears_an_outage_for_the_worker() -> None:
         assert down_s // probe_s <= tries.count("down") <= most + worker.concurrency + down_s // probe_s
         assert len(server.jobs("mails")) == jobs
         provider = "up"
-        server.advance(down_s)
+        server.advance(2 * down_s)  # a job that lost one attempt more waits for longer than the provider was down
         server.join()
         assert (server.jobs(), tries.count("up")) == ([], jobs)
