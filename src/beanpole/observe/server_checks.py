@@ -16,8 +16,8 @@ BODY_BYTES = 256 * 1024  # the size of a body that is worth a note
 BODY_LIMIT_BYTES = 16 * 1024 * 1024  # the limit of body sizes that is worth a note
 TUBES_FOR_BEANSTALKD = 1000  # tubes that slow beanstalkd down, as it scans all of them again and again
 BLOCKED_SHOWN = 5  # schedules that are named
-CORE_FULL = 0.85  # share of a core from which on a server, which has one thread, is at its limit
-SOCKET_COMMAND_S = 3e-6  # processor seconds of a command from which on most of them are the system's, for its socket
+CORE_FULL = 0.85  # share of a core at which a server counts as busy all the time: it has one thread
+SOCKET_COMMAND_S = 3e-6  # processor seconds a command: above this, most of the time goes to system calls on sockets
 OLDEST_VERSION = (1, 12)  # the beanstalkd release that brought `reserve-job`
 
 

@@ -307,7 +307,7 @@ def test_many_sessions_of_a_link_end_in_turns_that_are_bounded_and_none_is_given
             if left > 1000:
                 other.socket.send(frame(2, DATA, b"use t\r\n"))
                 house.clients.run()
-                assert other.heard(2) == b"USING t\r\n", "who is there goes on meanwhile"
+                assert other.heard(2) == b"USING t\r\n", "a connected client is still served"
             left = house.engine.session_count
             turns += 1
         assert turns >= 2, "they end in pieces"
