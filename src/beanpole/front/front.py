@@ -17,8 +17,8 @@ import cython
 from cython.cimports.beanpole import posix
 from cython.cimports.beanpole.protocol.buffer import append, consume, reserve
 from cython.cimports.beanpole.protocol.link import FrameReader, Kind, add_frame, add_number, put_header
-from cython.cimports.beanpole.server.eventqueue import EventQueue
-from cython.cimports.libc.errno import EAGAIN, ECONNABORTED, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM
+from cython.cimports.beanpole.server.eventqueue import EventQueue, send_now
+from cython.cimports.libc.errno import EAGAIN, EINTR, EMFILE
 from cython.cimports.libc.errno import errno as last_error
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.stdlib import free
@@ -284,16 +284,9 @@ class Front(EventQueue):
         """Send bytes to a client, and keep what the kernel does not take."""
         unsent = cython.address(client.unsent)
         is_kept: cython.bint = unsent.size > unsent.start
-        sent: cython.Py_ssize_t
-        while True:
-            sent = posix.send(client.fd, data, size, posix.MSG_NOSIGNAL | posix.MSG_DONTWAIT)
-            if sent >= 0:
-                break
-            if last_error == EAGAIN:
-                sent = 0
-                break
-            if last_error != EINTR:
-                return self.lose(client, 0)
+        sent: cython.Py_ssize_t = send_now(client.fd, data, size)
+        if sent < 0:
+            return self.lose(client, 0)
         client.taken += sent
         if is_kept:
             consume(unsent, sent, 0)
@@ -391,18 +384,15 @@ class Front(EventQueue):
 
     def accept(self, listener):
         """Accept clients."""
+        now_ns: int64_t = self.now()
         for _ in range(ACCEPTS_PER_TURN):
             is_numbered: cython.bint = bool(self.free_channels) or len(self.channels) <= CHANNELS_MAX
             if self.client_count >= self.connections_max or not is_numbered:
-                return self.pause_accepting(self.now(), EMFILE)
+                return self.pause_accepting(now_ns, EMFILE)
             if self.has_more_than_others():
                 return self.leave_to_others()
-            fd: cython.int = posix.accept4(listener, cython.NULL, cython.NULL, posix.SOCK_NONBLOCK | posix.SOCK_CLOEXEC)
+            fd: cython.int = self.accept_from(now_ns, listener)
             if fd < 0:
-                if last_error == EMFILE or last_error == ENFILE or last_error == ENOBUFS or last_error == ENOMEM:
-                    return self.pause_accepting(self.now(), last_error)
-                if last_error == ECONNABORTED or last_error == EINTR:
-                    continue
                 return 0
             self.join(fd, self.listeners[listener])
         return 0

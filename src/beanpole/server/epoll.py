@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 import cython
 from cython.cimports.beanpole import posix
 from cython.cimports.beanpole.server.connection import Connection, Transport
-from cython.cimports.beanpole.server.eventqueue import EventQueue
+from cython.cimports.beanpole.server.eventqueue import EventQueue, send_now
 from cython.cimports.beanpole.server.turn import Turn
 from cython.cimports.cpython.exc import PyErr_CheckSignals
-from cython.cimports.libc.errno import EAGAIN, ECONNABORTED, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM
+from cython.cimports.libc.errno import EAGAIN, EINTR, EMFILE
 from cython.cimports.libc.errno import errno as last_error
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.stdlib import free, malloc
@@ -102,17 +102,8 @@ class Socket(Transport):
 
     def send(self, data, size):
         """Send at once what the kernel takes."""
-        sent: cython.Py_ssize_t
-        while True:
-            sent = posix.send(self.fd, data, size, posix.MSG_NOSIGNAL | posix.MSG_DONTWAIT)
-            if sent >= 0:
-                break
-            if last_error == EAGAIN:
-                sent = 0
-                break
-            if last_error != EINTR:
-                return -1
-        if sent < size:
+        sent: cython.Py_ssize_t = send_now(self.fd, data, size)
+        if 0 <= sent < size:
             self.epoll.watch_fd(self.fd, CLIENT_EVENTS | posix.EPOLLOUT, posix.EPOLL_CTL_MOD)
         return sent
 
@@ -350,12 +341,8 @@ class EpollTransport(EventQueue):
         for i in range(ACCEPTS_PER_TURN):
             if self.turn.engine.session_count >= self.connections_max:
                 return self.pause_accepting(now_ns, EMFILE)
-            fd = posix.accept4(listener, cython.NULL, cython.NULL, posix.SOCK_NONBLOCK | posix.SOCK_CLOEXEC)
+            fd = self.accept_from(now_ns, listener)
             if fd < 0:
-                if last_error == EMFILE or last_error == ENFILE or last_error == ENOBUFS or last_error == ENOMEM:
-                    return self.pause_accepting(now_ns, last_error)
-                if last_error == ECONNABORTED or last_error == EINTR:
-                    continue
                 return 0
             try:
                 self.join(now_ns, fd, self.listeners[listener], False)

@@ -1,5 +1,9 @@
 # The header of eventqueue.py.
+from libc.errno cimport EAGAIN, EINTR
+from libc.errno cimport errno as last_error
 from libc.stdint cimport int64_t
+
+from beanpole cimport posix
 
 cdef class EventQueue:
     cdef int epoll_fd
@@ -17,3 +21,14 @@ cdef class EventQueue:
     cdef int wake_by(self, int64_t now_ns, int64_t due_ns) except -1
     cdef int pause_accepting(self, int64_t now_ns, int reason) except -1
     cdef int resume_accepting(self) except -1
+    cdef int accept_from(self, int64_t now_ns, int listener) except -2     # the descriptor, or -1
+
+cdef inline Py_ssize_t send_now(int fd, const char *data, Py_ssize_t size) noexcept nogil:
+    # Send at once what the kernel takes, and return how much that is; -1: it refuses, errno says why.
+    cdef Py_ssize_t sent
+    while True:
+        sent = posix.send(fd, data, size, posix.MSG_NOSIGNAL | posix.MSG_DONTWAIT)
+        if sent >= 0:
+            return sent
+        if last_error != EINTR:
+            return 0 if last_error == EAGAIN else -1

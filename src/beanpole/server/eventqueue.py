@@ -4,6 +4,7 @@ import errno
 
 import cython
 from cython.cimports.beanpole import posix
+from cython.cimports.libc.errno import ECONNABORTED, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM
 from cython.cimports.libc.errno import errno as last_error
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.string import memset
@@ -94,6 +95,19 @@ class EventQueue:
         """Accept connections from a listening socket, which stays the caller's to close."""
         self.listeners[fd] = is_unix
         self.watch_fd(fd, posix.EPOLLIN, posix.EPOLL_CTL_ADD)
+
+    def accept_from(self, now_ns, listener):
+        """Accept one client of a listening socket; -1: none waits there, or accepting has paused."""
+        fd: cython.int
+        while True:
+            fd = posix.accept4(listener, cython.NULL, cython.NULL, posix.SOCK_NONBLOCK | posix.SOCK_CLOEXEC)
+            if fd >= 0:
+                return fd
+            if last_error == EMFILE or last_error == ENFILE or last_error == ENOBUFS or last_error == ENOMEM:
+                self.pause_accepting(now_ns, last_error)
+                return -1
+            if last_error != ECONNABORTED and last_error != EINTR:
+                return -1
 
     def pause_accepting(self, now_ns, reason):
         """Leave new clients in the backlog for a while: there is no place for them. Those that are there go on."""
