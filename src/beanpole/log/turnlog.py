@@ -5,7 +5,7 @@ import cython
 
 @cython.cclass
 class TurnLog:
-    """Asks a log in Python; a compiled one overrides both. It has no fields."""
+    """Asks a log in Python; a compiled one overrides both. The field stands in ``turnlog.pxd``."""
 
     def append_turn(self):
         """Do what ``append`` of :class:`beanpole.log.log.Log` does."""

@@ -154,8 +154,12 @@ def clock_sets(visit: Visit) -> Iterator[Finding]:
 
 
 def connections(visit: Visit) -> Iterator[Finding]:
-    now = visit.server.current_connections
-    most = (visit.files_max or 0) * max(1, int(visit.server.get("links", 0)))  # each front has files of its own
+    stats = visit.server
+    has_fronts = "front-frames" in stats
+    links, channels = (int(stats.get(key, 0)) for key in ("links", "link-channels"))
+    # Each front has files of its own; who comes over a link from elsewhere has none here.
+    now = stats.current_connections - (0 if has_fronts else channels)
+    most = (visit.files_max or 0) * (links if has_fronts else 1)
     if most and now >= most * FILES_WARNING:
         yield Finding(
             Severity.ERROR if now >= most * FILES_ERROR else Severity.WARNING,

@@ -85,6 +85,8 @@ def serve(settings: Settings, make_console: "MakeConsole" = open_console) -> Exi
         remove_ready_file(settings.ready_file)
     if settings.user is not None:
         # The user may not be allowed to read the program.
+        import beanpole.server.link  # noqa: PLC0415 - most servers have none
+
         if settings.data_dir is not None:
             import beanpole.server.directory  # noqa: PLC0415 - only a server with a log has one
         if settings.fronts:

@@ -105,7 +105,8 @@ class Roles:
         return engine
 
     def all_facts(self) -> dict[str, str]:
-        return {**self.host.facts(), **(self.log.facts() | self.says_away() if self.log is not None else {})}
+        links = self.clients.link_facts() if self.clients is not None else {}
+        return {**self.host.facts(), **(self.log.facts() | self.says_away() if self.log is not None else {}), **links}
 
     def says_away(self) -> dict[str, str]:
         return {"cluster-sends-away": "true" if self.turns_away else "false"}
@@ -240,7 +241,9 @@ class Roles:
         self.log = log
         engine.extensions = log.format if log.format >= FORMAT_FIRST else 0
         self.clients = clients = open_clients(self.host, engine, log, log.clock_offset_ns or 0)
-        clients.hello = hello(log.store.settings.cluster, log.epoch)
+        cluster = log.store.settings.cluster
+        clients.hello = hello(cluster, log.epoch)
+        clients.link_targets = {("-", 0), (cluster, 0), (cluster, log.epoch)}
         log.start(clients.send_held, lambda _: None)
         log.inbox.put = InboxClient(clients.turn, lambda: now_ns() + clients.clock_offset_ns).put
         self.serve_console(clients)

@@ -16,7 +16,10 @@ cdef class Socket(Transport):
     cdef bint passed_on                  # a node of the cluster did say so: it passes on what its client sends
     cdef bint own                        # the server's own, no client's
     cdef bint hung_up                    # the peer sends no more: read until the end
+    cdef bint unread                     # too little has come to know whether this is a link
     cdef bint check_hello(self) except -1
+    cdef bint is_link(self, Connection connection) noexcept
+    cdef int become_link(self, Connection connection) except -1
 
 cdef class Carrier:
     # A descriptor that carries many connections, and is served before and after a turn.
@@ -37,11 +40,15 @@ cdef class EpollTransport(EventQueue):
     cdef object wall_clock               # `Callable[[], int]`, the wall clock; None: that of the system
     cdef char *read_buffer
     cdef list by_fd                      # Connection or None, by its socket's descriptor
+    cdef public object open_link         # `Callable[[EpollTransport, int, bytes], object]` takes a link; None: nobody asks for one
+    cdef public object link_targets      # `Container[tuple[str, int]]`: clusters and epochs for which a link is taken
     cdef readonly dict carriers          # descriptors -> Carrier
     cdef list carried                    # those that have something to do at the end of this turn
     cdef readonly uint64_t carried_bytes_received    # over all carriers ever
     cdef readonly uint64_t carried_bytes_sent
-    cdef Py_ssize_t connections_max      # connections above which accepting pauses
+    cdef readonly Py_ssize_t connections_max         # clients above which accepting pauses, those behind links included
+    cdef public Py_ssize_t sockets_max   # descriptors of clients and links above which it does
+    cdef Py_ssize_t socket_count         # clients that have one
     cdef int64_t read_clocks(self) except? -1
     cdef int run_turn(self, int wait_ms) except -1
     cdef int note_events(self, int64_t now_ns, epoll_event *events, int count) except -1

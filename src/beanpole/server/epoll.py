@@ -24,6 +24,7 @@ from cython.cimports.libc.errno import EAGAIN, EINTR, EMFILE
 from cython.cimports.libc.errno import errno as last_error
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.stdlib import free, malloc
+from cython.cimports.libc.string import memcmp
 
 from beanpole.server import limits
 from beanpole.server.forward import HELLO
@@ -39,6 +40,8 @@ RECEIVE_BYTES_FIRST = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_FIR
 INPUT_BYTE_COST_NS = cython.declare(int64_t, limits.INPUT_BYTE_COST_NS)
 HEAP_BLOCK_BYTES_MAX = cython.declare(cython.int, limits.HEAP_BLOCK_BYTES_MAX)
 LINGER_S = cython.declare(cython.double, limits.LINGER_S)
+LINK = cython.declare(cython.p_const_char, b"beanpole-")  # what the first line of a link begins with, in any version
+LINK_BYTES = cython.declare(cython.Py_ssize_t, 9)
 HEAP_BYTES_KEPT = cython.declare(cython.int, limits.HEAP_BYTES_KEPT)
 assert limits.EVENTS_PER_TURN <= 512, "poll() has memory for 512 events"
 CLIENT_EVENTS = cython.declare(cython.uint, posix.EPOLLIN | posix.EPOLLPRI | posix.EPOLLRDHUP | posix.EPOLLET)
@@ -64,6 +67,8 @@ class Socket(Transport):
                 decoder.borrow(target, size)
             else:
                 decoder.extend(size)
+            if self.unread and self.is_link(connection):
+                return self.become_link(connection)
             connection.share_ns -= size * INPUT_BYTE_COST_NS
             return connection.run(now_ns)
         self.readable = False
@@ -99,6 +104,28 @@ class Socket(Transport):
             self.gone = start.startswith(HELLO)
         self.fresh = False
         return not self.gone
+
+    def is_link(self, connection):
+        """Whether what has come begins as a link does; while too little has come, it is input that waits for more."""
+        decoder = connection.decoder
+        there: cython.Py_ssize_t = min(decoder.end - decoder.at, LINK_BYTES)
+        found: cython.bint = memcmp(decoder.input + decoder.at, LINK, there) == 0
+        self.unread = found and there < LINK_BYTES
+        return found and not self.unread
+
+    def become_link(self, connection):
+        """Give up the socket, with what has come, for a link; the session that was opened for it ends."""
+        decoder = connection.decoder
+        came: bytes = decoder.input[decoder.at : decoder.end]
+        decoder.at = decoder.end
+        decoder.settle()
+        fd: cython.int = self.fd
+        self.fd = -1
+        self.gone = True
+        self.epoll.by_fd[fd] = None
+        self.epoll.socket_count -= 1
+        self.epoll.open_link(self.epoll, fd, came)
+        return 0
 
     def send(self, data, size):
         """Send at once what the kernel takes."""
@@ -159,6 +186,8 @@ class EpollTransport(EventQueue):
         self.carriers = {}
         self.carried = []
         self.hello = b""
+        self.link_targets = {("-", 0)}
+        self.sockets_max = 2**31
         self.loop_fd = -1
         self.readers = {}
         self.connections_max = connections_max
@@ -339,7 +368,10 @@ class EpollTransport(EventQueue):
         fd: cython.int
         i: cython.int
         for i in range(ACCEPTS_PER_TURN):
-            if self.turn.engine.session_count >= self.connections_max:
+            if (
+                self.turn.engine.session_count >= self.connections_max
+                or self.socket_count + len(self.carriers) >= self.sockets_max
+            ):
                 return self.pause_accepting(now_ns, EMFILE)
             fd = self.accept_from(now_ns, listener)
             if fd < 0:
@@ -361,6 +393,8 @@ class EpollTransport(EventQueue):
         socket.fd = fd
         socket.own = own
         socket.fresh = not own and len(self.hello) > 0
+        socket.unread = not own and self.open_link is not None
+        self.socket_count += not own
         socket.thorough = thorough
         connection: Connection = self.turn.open(now_ns, socket, own)
         self.by_fd[fd] = connection
@@ -394,9 +428,24 @@ class EpollTransport(EventQueue):
         connection: Connection = cython.cast(Connection, self.by_fd[fd], typecheck=True)
         self.by_fd[fd] = None
         self.close_fd(fd)
-        if self.observe_connections and not connection.session.own:
-            self.observer.connection_closed(fd)
+        if not connection.session.own:
+            self.socket_count -= 1
+            if self.observe_connections:
+                self.observer.connection_closed(fd)
         return self.resume_accepting()
+
+    def link_facts(self) -> dict[str, str]:
+        """Return what ``stats`` says of links, by key; nothing where there has never been one."""
+        if not self.carried_bytes_received:
+            return {}
+        links = self.carriers.values()
+        return {
+            "links": str(len(links)),
+            "link-channels": str(sum(each.channel_count for each in links)),
+            "link-bytes-received": str(self.carried_bytes_received),
+            "link-bytes-sent": str(self.carried_bytes_sent),
+            "link-map-epoch": str(min((each.map_epoch for each in links if each.map_epoch), default=0)),
+        }
 
     def close_all(self) -> None:
         """Close every connection. What could not be sent at once is lost, but no reply leaves before it is durable."""

@@ -18,7 +18,7 @@ from beanpole.process.child import spawn
 from beanpole.process.keeper import Keeper, Pace
 from beanpole.server import limits
 from beanpole.server.epoll import EpollTransport
-from beanpole.server.link import Link, facts
+from beanpole.server.link import Link
 from beanpole.server.logs import Logger
 from beanpole.server.settings import Settings
 
@@ -76,7 +76,7 @@ class Fronts:
         assert self.clients is not None
         slots = [self.numbers[SLOT * each : SLOT * each + SLOT] for each in range(len(self.all))]
         return {
-            **facts(self.clients),
+            **self.clients.link_facts(),
             "front-frames": str(sum(each[1] for each in slots)),
             "front-wait": f"{sum(each[2] for each in slots) / 1e9:.6f}",
         }

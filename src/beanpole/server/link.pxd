@@ -37,13 +37,16 @@ cdef class Link(Carrier):
     cdef object timer                    # of `check_silence`
     cdef FrameReader reader
     cdef bint opened                     # the first lines are exchanged
+    cdef readonly int64_t map_epoch      # of the map by which the front chooses servers; 0: it has none
+    cdef bint was_asked                  # it came to a listener: its front asks for signs of life, too
     cdef list channels                   # Connection or None, by number of their channel
     cdef readonly Py_ssize_t channel_count
     cdef list lenders                    # channels that may have something lent
-    cdef bint unread                     # frames wait in the reader for the next turn
+    cdef bint unread                     # what has come waits in the reader for the next turn
     # To be sent.
     cdef Buffer out
     cdef Py_ssize_t output_bytes_max
+    cdef Py_ssize_t clients_max          # clients of the server above which no further one of this link is taken
     cdef bint carried                    # it stands in `EpollTransport.carried`
     cdef bint blocked                    # the kernel takes no more: there is an event when it does
     cdef list refused                    # connections that go on when there is space in `out`, in order
@@ -59,7 +62,7 @@ cdef class Link(Carrier):
     cdef int open_channel(self, int64_t now_ns) except -1
     cdef int take_frame(self, int64_t now_ns, Connection connection) except -1
     cdef int take_data(self, Connection connection, Channel channel) except -1
-    cdef int begin_drain(self) except -1
+    cdef int close_idle(self) except -1
     cdef int forget(self, Channel channel) except -1
     cdef int carry(self) except -1
     cdef int flush(self) except -1

@@ -11,6 +11,7 @@ them waits for a job from then on.
 
 import os
 import select
+import socket
 from collections.abc import Callable
 
 import cython
@@ -28,6 +29,7 @@ from cython.cimports.libc.stdlib import free
 from beanpole.protocol import limits as protocol_limits
 from beanpole.protocol.link import KINDS, link_line, read_first_line
 from beanpole.server import limits
+from beanpole.server.listener import peer_text
 from beanpole.server.turn import nothing
 
 INPUT_BYTE_COST_NS = cython.declare(int64_t, limits.INPUT_BYTE_COST_NS)
@@ -40,6 +42,9 @@ ROOM_BYTES = cython.declare(uint32_t, protocol_limits.LINK_ROOM_BYTES)
 ROOM_BYTES_LEAST = cython.declare(uint32_t, protocol_limits.LINK_ROOM_BYTES_LEAST)
 ROOM_BYTES_MAX = cython.declare(int64_t, protocol_limits.LINK_ROOM_BYTES_MAX)
 CHANNELS_MAX = cython.declare(uint32_t, protocol_limits.LINK_CHANNELS_MAX)
+
+FORWARD = b"beanpole-forward "
+"""How a node begins that knows no links, and passes a client on: a reply would make this one the leader to it."""
 
 
 @cython.cclass
@@ -136,6 +141,7 @@ class Channel(Transport):
         self.closed_here = True
         add_frame(cython.address(link.out), self.number, Kind.CLOSE, b"", 0)
         link.carry()
+        link.epoll.resume_accepting()
         if link.epoll.observe_connections:
             link.epoll.observer.channel_closed(link.name, self.number)
         return link.forget(self) if self.closed_there else 0
@@ -153,16 +159,20 @@ class Link(Carrier):
         on_open: Callable[[], None] = nothing,
         on_end: Callable[[], None] = nothing,
         output_bytes_max: cython.Py_ssize_t = limits.LINK_OUTPUT_BYTES_MAX,
+        clients_max: cython.Py_ssize_t = 2**31,
+        came: bytes = b"",
     ):
         """Serve the clients that a front has, at the other end of a connected socket, which is closed here.
 
         `name` is what the log calls the link. `on_open` is called when the front is answered, `on_end` when the link
         has ended for another reason than `close`. More bytes than `output_bytes_max` that the front does not take end
-        it. Raises OSError: the socket can't be watched.
+        it. Of a server that has `clients_max` clients it gets no further one. `came` is what was read of one that has
+        come to a listener, and is watched already. Raises OSError: the socket can't be watched.
         """
         self.on_open = on_open
         self.on_end = on_end
         self.output_bytes_max = output_bytes_max
+        self.clients_max = clients_max
         self.epoll = epoll
         self.fd = fd
         self.name = name
@@ -171,9 +181,15 @@ class Link(Carrier):
         self.lenders = []
         self.refused = []
         self.served = []
-        epoll.watch_fd(fd, posix.EPOLLIN, posix.EPOLL_CTL_ADD)
+        epoll.watch_fd(fd, posix.EPOLLIN, posix.EPOLL_CTL_MOD if came else posix.EPOLL_CTL_ADD)
         epoll.carriers[fd] = self
         self.timer = epoll.loop.call_later(protocol_limits.LINK_SILENCE_S, self.check_silence)
+        self.was_asked = len(came) > 0
+        if self.was_asked:
+            epoll.turn.log.link_count += 1
+            self.reader.receive(came)
+            self.unread = True
+            self.carry()
 
     def __dealloc__(self):
         free(self.out.data)
@@ -206,17 +222,20 @@ class Link(Carrier):
         self.heard = True
         self.reader.end += size
         self.epoll.carried_bytes_received += size
-        if not self.opened and not self.open_link():
-            return 0
         return self.read_frames(now_ns)
 
     def open_link(self):
-        """Answer the first line; whether frames may follow."""
+        """Answer the first line; whether frames may follow. Who means another cluster is told nothing."""
         line: bytes = self.reader.take_line()
         if line is None:
             return 0 if self.reader.mistake is None else self.end(self.reader.mistake)
         said = read_first_line(line)
-        self.opened = said is not None and said[:2] == ("-", 0)  # a server alone is in no cluster, and has no epoch
+        if line.startswith(FORWARD) or (said is not None and said[:2] not in self.epoll.link_targets):
+            self.close()
+            self.on_end()
+            return 0
+        self.opened = said is not None
+        self.map_epoch = said[2] if self.opened else 0
         engine = self.epoll.turn.engine
         answer: bytes = link_line(0, engine.body_bytes_max) if self.opened else b"UNKNOWN_COMMAND\r\n"
         append(cython.address(self.out), answer, len(answer))
@@ -234,13 +253,16 @@ class Link(Carrier):
         left: cython.int = COMINGS_PER_TURN
         channel: uint32_t
         self.unread = False
+        if not self.opened and not self.open_link():
+            return 0
         while reader.next():
             channel = reader.channel
             if channel == 0:
                 if reader.kind == Kind.DRAIN:
                     if self.draining:
                         return self.end("second DRAIN")
-                    self.begin_drain()
+                    self.draining = True
+                    self.close_idle()
                 elif reader.value == 0:
                     self.answers = True
                     self.carry()
@@ -278,8 +300,12 @@ class Link(Carrier):
         channel.room_bytes = channel.allowed_bytes = ROOM_BYTES
         if number >= cython.cast(uint32_t, len(channels)):
             channels.extend([None] * (number + 1 - len(channels)))
-        channels[number] = self.epoll.turn.open(now_ns, channel)
+        connection: Connection = self.epoll.turn.open(now_ns, channel)
+        channels[number] = connection
         self.channel_count += 1
+        if self.epoll.turn.engine.session_count > self.clients_max:
+            connection.finished = True
+            self.epoll.turn.add_arrived(connection)
         if self.epoll.observe_connections:
             self.epoll.observer.channel_opened(self.name, number, channel.peer())
         return 0
@@ -336,16 +362,15 @@ class Link(Carrier):
         channel.readable = True
         return self.epoll.turn.add_arrived(connection)
 
-    def begin_drain(self):
-        """Let each client go that needs nothing; the others as soon as a reply leaves them so."""
-        self.draining = True
+    def close_idle(self):
+        """Let each client go that needs nothing; the others as soon as a reply leaves them so, or the next look."""
         for each in self.channels:
             if each is not None:
                 connection: Connection = cython.cast(Connection, each, typecheck=True)
                 channel: Channel = cython.cast(Channel, connection.transport, typecheck=True)
                 if not connection.closed and connection.session.out.buffer.size == 0 and channel.is_idle(connection):
                     connection.finished = True
-                    self.epoll.turn.add_arrived(connection)
+                    self.epoll.turn.ready(connection)
         return 0
 
     def forget(self, channel):
@@ -420,6 +445,8 @@ class Link(Carrier):
         elif self.silence_count and self.opened:
             add_number(cython.address(self.out), 0, Kind.PING, 0)
             self.flush()
+        if self.draining and self.fd >= 0:
+            self.close_idle()
         if self.fd >= 0:
             self.timer = self.epoll.loop.call_later(protocol_limits.LINK_SILENCE_S, self.check_silence)
 
@@ -479,8 +506,10 @@ class Link(Carrier):
         if self.fd < 0:
             return []
         self.timer.cancel()
+        self.epoll.turn.log.link_count -= self.was_asked
         del self.epoll.carriers[self.fd]
         self.epoll.close_fd(self.fd)
+        self.epoll.resume_accepting()
         self.fd = -1
         connections = [each for each in self.channels if each is not None]
         self.channels = [None]
@@ -500,12 +529,12 @@ def is_text(about: bytes) -> bool:
     return not text or (text.endswith("\n") and text.replace("\n", "").isprintable())
 
 
-def facts(epoll: EpollTransport) -> dict[str, str]:
-    """Return what ``stats`` says of links, by key."""
-    links = epoll.carriers.values()
-    return {
-        "links": str(len(links)),
-        "link-channels": str(sum(each.channel_count for each in links)),
-        "link-bytes-received": str(epoll.carried_bytes_received),
-        "link-bytes-sent": str(epoll.carried_bytes_sent),
-    }
+def open_link(epoll: EpollTransport, fd: int, came: bytes) -> None:
+    """Serve the clients of a front that has connected as a client does, and has sent the beginning of a first line."""
+    connection = socket.socket(fileno=fd)
+    if connection.family != socket.AF_UNIX:
+        silent_ms = 1000 * protocol_limits.LINK_SILENCE_S * protocol_limits.LINK_SILENCES_MAX
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, silent_ms)
+    connection.detach()
+    name = peer_text(fd)
+    Link(epoll, fd, name, lambda: epoll.observer.link_opened(name), clients_max=epoll.connections_max, came=came)

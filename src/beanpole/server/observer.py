@@ -80,6 +80,10 @@ class Observer(Reporter):
     def channel_closed(self, link: str, channel: int) -> None:
         self.logger.info("connection closed", link=link, channel=channel)
 
+    def link_opened(self, link: str) -> None:
+        """A front that is not this server's own carries clients."""
+        self.logger.info("link opened", link=link)
+
     def link_closed(self, link: str, reason: str, channels: int, error: str | None) -> None:
         """A link has ended: its clients are lost connections."""
         about = {} if error is None else {"error": error}

@@ -39,6 +39,7 @@ class AlwaysLeads:
         if self.host.console is not None:
             self.host.console.serve_by(self.clients)
         if self.host.fronts is None:
+            self.host.facts.parts.append(self.clients.link_facts)
             self.host.ready()
         else:
             self.host.facts.parts.append(self.host.fronts.facts)
@@ -90,10 +91,19 @@ def open_log(host: Host, loop: asyncio.AbstractEventLoop) -> tuple[Engine, Log, 
     return engine, log, 0, ExitStack()
 
 
+def open_link(clients: EpollTransport, fd: int, came: bytes) -> None:
+    """Serve the clients of a front that has connected as a client does."""
+    from beanpole.server import link  # noqa: PLC0415 - most servers have none
+
+    link.open_link(clients, fd, came)
+
+
 def open_clients(host: Host, engine: Engine, log: Log, clock_offset_ns: int) -> EpollTransport:
     """Return what serves clients with an engine, as soon as it listens."""
     turn = Turn(engine, log, host.settings.one_reply_per_send)
-    clients = EpollTransport(turn, asyncio.get_running_loop(), host.observer, host.connections_max)
+    clients = EpollTransport(turn, asyncio.get_running_loop(), host.observer, host.settings.connections_max)
+    clients.sockets_max = host.descriptors_free
+    clients.open_link = open_link
     clients.clock_offset_ns = clock_offset_ns
     clients.observe_connections = host.settings.verbose_count > 0
     return clients

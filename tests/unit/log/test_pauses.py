@@ -91,6 +91,16 @@ def test_a_lone_record_beside_another_client_is_synced_on_the_loop_while_syncs_a
     assert house.log.synced != house.log.written, "a disk that was slow once is taken for a fast one"
 
 
+@pytest.mark.parametrize("short_syncs", [0, SHORT_SYNCS])
+def test_no_sync_on_the_loop_beside_a_link_whose_other_end_would_take_it_for_dead(short_syncs: int) -> None:
+    house = House()
+    for _ in range(short_syncs):
+        house.put()
+    house.log.link_count = 1
+    house.put()
+    assert house.log.synced != house.log.written
+
+
 def test_a_write() -> None:
     house = House()
     house.disk.takes_ns = {"write": 60 * MS}

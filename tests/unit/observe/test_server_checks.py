@@ -150,8 +150,10 @@ def test_cluster_with_a_standby_is_durable() -> None:
 def test_connections(connections: int, severities: list[Severity]) -> None:
     after = sample(stats=server(current_connections=connections))
     assert found(server_checks.connections, visit(None, after, files_max=100)) == severities
-    fronts = sample(stats=server(current_connections=3 * connections, links=3))
+    fronts = sample(stats=server(current_connections=3 * connections, links=3, link_channels=200, front_frames=7))
     assert found(server_checks.connections, visit(None, fronts, files_max=100)) == severities
+    router = sample(stats=server(current_connections=connections + 1000, links=1, link_channels=1000))
+    assert found(server_checks.connections, visit(None, router, files_max=100)) == severities
     assert found(server_checks.connections, visit(None, after)) == [], "nobody knows how many there may be"
 
 

@@ -14,7 +14,7 @@ from beanpole.protocol.link import FrameReader, first_line, frame
 from beanpole.server.connection import Connection
 from beanpole.server.epoll import EpollTransport
 from beanpole.server.limits import LINK_OUTPUT_BYTES_MAX
-from beanpole.server.link import Link
+from beanpole.server.link import Link, open_link
 from beanpole.server.turn import Turn
 
 OPEN, DATA, FIN, CLOSE, ROOM, PING, DRAIN = range(1, 8)
@@ -43,8 +43,16 @@ class Observer:
 
     def __init__(self) -> None:
         self.ended: list[tuple[str, str, int]] = []
+        self.opened: list[str] = []
+        self.pauses: list[str] = []
         self.lines: list[tuple[object, ...]] = []
         self.slow: list[Any] = []
+
+    def link_opened(self, link: str) -> None:
+        self.opened.append(link)
+
+    def accept_paused(self, reason: str) -> None:
+        self.pauses.append(reason)
 
     def link_closed(self, link: str, reason: str, channels: int, _error: str | None) -> None:
         self.ended.append((link, reason, channels))
@@ -60,9 +68,11 @@ class Observer:
 
 
 class House:
-    """A server."""
+    """A server, which listens at a Unix socket: what is sent to that is there at once."""
 
-    def __init__(self, log: Log | None = None, *, body_bytes_max: int = 65_535) -> None:
+    def __init__(
+        self, log: Log | None = None, *, body_bytes_max: int = 65_535, connections_max: int = 2**31 - 1
+    ) -> None:
         self.now_ns = SECOND_NS
         self.log = Log() if log is None else log
         self.engine = Engine(body_bytes_max, self.now_ns, dict, self.log.records)
@@ -70,7 +80,36 @@ class House:
         self.loop = Loop()
         self.observer = Observer()
         self.fronts: list[Front] = []
-        self.clients = EpollTransport(self.turn, self.loop, self.observer, clock=lambda: self.now_ns)  # type: ignore[arg-type]
+        self.clients = EpollTransport(
+            self.turn,
+            self.loop,  # type: ignore[arg-type]
+            self.observer,  # type: ignore[arg-type]
+            connections_max,
+            clock=lambda: self.now_ns,
+        )
+        self.clients.open_link = open_link
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.setblocking(False)
+        self.listener.bind("")  # an address that the system chooses
+        self.listener.listen()
+        self.clients.listen(self.listener.fileno(), True)
+
+    def connect(self) -> socket.socket:
+        """A client, or a front, of the listener."""
+        client = socket.socket(socket.AF_UNIX)
+        client.connect(self.listener.getsockname())
+        client.setblocking(False)
+        self.run()
+        return client
+
+    def ask(self, client: socket.socket, command: bytes) -> bytes:
+        """What a client is answered that is no front's; nothing: it waits."""
+        client.send(command)
+        self.run()
+        try:
+            return client.recv(65_536)
+        except BlockingIOError:
+            return b""
 
     def run(self) -> None:
         """Run turns until there is nothing more to do."""
@@ -93,10 +132,13 @@ class House:
         """End all links, and see that nothing of them is left."""
         for each in self.fronts:
             each.close()
+        self.clients.stop_accepting()
+        self.listener.close()
         self.pass_time(1)
         self.clients.close_all()
         assert self.engine.session_count == 0
         assert self.loop.calls == []
+        assert self.log.link_count == 0
 
     def pass_time(self, seconds: float) -> None:
         """Call what waits for that time, and run."""
@@ -108,20 +150,29 @@ class House:
 
 
 class Front:
-    """The front's end of a link."""
+    """The front's end of a link: of one that the server has made, or of one that is asked for at its listener."""
 
     def __init__(
-        self, house: House, name: str = "front 1", *, opened: bool = True, output_bytes_max: int = LINK_OUTPUT_BYTES_MAX
+        self,
+        house: House,
+        name: str = "front 1",
+        *,
+        opened: bool = True,
+        asks: bool = False,
+        output_bytes_max: int = LINK_OUTPUT_BYTES_MAX,
     ) -> None:
         self.house = house
         house.fronts.append(self)
-        self.socket, theirs = socket.socketpair()
-        self.socket.setblocking(False)
-        theirs.setblocking(False)
         self.reader = FrameReader(False)
         self.frames: list[tuple[int, int, bytes]] = []
         self.is_open = True
-        self.link = Link(house.clients, theirs.detach(), name, output_bytes_max=output_bytes_max)
+        if asks:
+            self.socket = house.connect()
+        else:
+            self.socket, theirs = socket.socketpair()
+            self.socket.setblocking(False)
+            theirs.setblocking(False)
+            self.link = Link(house.clients, theirs.detach(), name, output_bytes_max=output_bytes_max)
         if opened:
             self.send_bytes(first_line())
             assert self.receive_bytes() == b"LINK 0 %d\r\n" % house.engine.body_bytes_max

@@ -19,6 +19,7 @@ from beanpole.server.connection import Connection
 from beanpole.server.logs import Logger
 from beanpole.server.loop import ServerLoop
 from beanpole.server.observer import SlowTurn
+from beanpole.server.process import ProcessFacts
 from beanpole.server.roles import AlwaysLeads
 from beanpole.server.settings import Settings
 
@@ -53,7 +54,7 @@ def host_of(observer: Observer) -> Any:  # noqa: ANN401 - as much of one as is a
         observer=observer,
         console=None,
         fronts=None,
-        facts=dict,
+        facts=ProcessFacts(),
         exit_code=ExitCode.OK,
         ready=lambda: None,
         equip=lambda _engine: None,

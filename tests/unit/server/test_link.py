@@ -43,13 +43,14 @@ def test_frames_that_come_byte_by_byte_do_the_same() -> None:
 
 
 def test_first_line_that_is_none_ends_the_link() -> None:
-    for line in (b"beanpole-link 2 - 0 0\r\n", first_line("c", 3), b"stats\r\n"):
-        with linked() as (house, _):
-            front = Front(house, "front 2", opened=False)
-            front.send_bytes(line)
-            assert front.receive_bytes() == b"UNKNOWN_COMMAND\r\n"
-            assert not front.is_open
-            assert house.observer.ended == [("front 2", "first line", 0)]
+    for line in (b"beanpole-link 2 - 0 0\r\n", b"beanpole-link 1 - 0\r\n"):
+        for asks, name in ((False, "front 2"), (True, "unix")):
+            with linked() as (house, _):
+                front = Front(house, "front 2", opened=False, asks=asks)
+                front.send_bytes(line)
+                assert front.receive_bytes() == b"UNKNOWN_COMMAND\r\n"
+                assert not front.is_open
+                assert house.observer.ended == [(name, "first line", 0)]
 
 
 def test_clients_are_named_as_themselves() -> None:
@@ -377,6 +378,17 @@ def test_drain_closes_each_client_when_it_needs_nothing() -> None:
             (4, CLOSE, b""),
         ]
         assert house.observer.ended == []
+
+
+def test_drain_closes_a_client_whose_time_to_run_ends() -> None:
+    with linked() as (house, front):
+        front.open(1, b"put 0 0 1 1\r\nx\r\nreserve\r\n")
+        front.receive()
+        front.send((0, DRAIN))
+        house.pass_time(1)
+        assert (1, CLOSE, b"") not in front.receive()
+        house.pass_time(1)
+        assert (1, CLOSE, b"") in front.receive()
 
 
 def test_link_whose_front_takes_nothing_ends() -> None:

@@ -36,15 +36,19 @@ WRONG: list[tuple[str, list[tuple[int, int] | tuple[int, int, bytes]]]] = [
 
 
 @pytest.mark.parametrize(("reason", "frames"), WRONG)
+@pytest.mark.parametrize("asks", [False, True])
 def test_wrong_frame_ends_the_link_with_one_line(
-    reason: str, frames: list[tuple[int, int] | tuple[int, int, bytes]]
+    reason: str, frames: list[tuple[int, int] | tuple[int, int, bytes]], asks: bool
 ) -> None:
-    with linked() as (house, front):
+    with linked() as (house, other):
+        front = Front(house, "front 2", asks=asks)
+        other.open(1)
         front.send(*frames)
-        assert [each[:2] for each in house.observer.ended] == [("front 1", reason)]
+        assert [each[:2] for each in house.observer.ended] == [("unix" if asks else "front 2", reason)]
         front.receive()
         assert not front.is_open
-        assert house.engine.session_count == 0
+        assert house.engine.session_count == 1
+        assert other.say(1, b"use t\r\n") == b"USING t\r\n"
 
 
 def test_every_reason_of_the_page_is_tested() -> None:
@@ -58,12 +62,17 @@ def test_every_reason_of_the_page_is_tested() -> None:
 
 
 def test_any_frames_are_served_or_end_the_link() -> None:
-    """Frames at random, most of them right, with bytes changed in some; whatever comes, the server's state is sound."""
+    """Frames at random, most of them right, with bytes changed in some; whatever comes, the server's state is sound.
+
+    Each link that ends has one line, and nobody else notices.
+    """
     seen = set()
     for seed in range(30):
         chance = random.Random(seed)
         house = House()
-        fronts = [Front(house, "a"), Front(house, "b")]
+        fronts = [Front(house, "a"), Front(house, "b", asks=True)]
+        client = house.connect()
+        ended_count = 0
         for _ in range(60):
             front = chance.choice(fronts)
             stream = b"".join(any_frame(chance) for _ in range(chance.randrange(1, 12)))
@@ -75,10 +84,14 @@ def test_any_frames_are_served_or_end_the_link() -> None:
                 front.send_bytes(stream[at : at + 50])
             front.receive()
             if not front.is_open:
+                ended_count += 1
                 fronts.remove(front)
-                fronts.append(Front(house, f"front {seed}"))
+                fronts.append(Front(house, f"front {seed}", asks=chance.random() < 0.5))
+            assert len(house.observer.ended) == ended_count
+            assert house.ask(client, b"use t\r\n") == b"USING t\r\n"
             house.now_ns += chance.randrange(10**9)
         seen |= {each[1] for each in house.observer.ended}
+        client.close()
         house.close()
     assert len(seen) >= 8, f"the frames are not very different: {seen}"
 

@@ -289,13 +289,14 @@ class FileLog:
         """Whether the loop itself may sync: for the only client, which waits for it, and not for much.
 
         Beside others it may for a single record, while the disk is fast: waking the thread and then the loop takes
-        longer than such a sync, for which all wait.
+        longer than such a sync, for which all wait. Never beside links from elsewhere, which end when a disk hangs.
         """
         is_lone: cython.bint = self.written.record == self.synced.record + 1
         return (
             (self.engine.session_count == 1 or (is_lone and self.short_syncs >= SHORT_SYNCS))
             and self.always
             and self.syncing is None
+            and not self.link_count
             and not self.is_sealing()
             and not self.unsynced
             and 0 < self.written.used_bytes - self.synced.used_bytes <= SYNC_HERE_BYTES
