@@ -16,12 +16,12 @@ import base64
 import binascii
 import json
 import re
-import tomllib
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from beanpole.errors import ScheduleError
+from beanpole import toml
+from beanpole.errors import LineError, ScheduleError
 from beanpole.protocol.names import NAME_RULE, TUBE
 from beanpole.protocol.rules import decimal
 from beanpole.quantities import DURATION_FORM, seconds_of
@@ -30,7 +30,6 @@ from beanpole.schedules.document import LINES, Document, check, header_of, parse
 BODIES = ("body", "json", "body_base64")
 """The keys that have the body."""
 
-TOML_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 BARE = re.compile("[A-Za-z0-9_-]+")
 
 
@@ -53,56 +52,25 @@ def read(text: str) -> dict[str, Document]:
         ScheduleError: something is wrong; its line is one of the file.
     """
     try:
-        tables = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        place = TOML_PLACE.search(str(error))
-        line = text.count("\n") + 1 if place is None or place[1] is None else int(place[1])
-        raise ScheduleError(line, f"this is no TOML: {TOML_PLACE.sub('', str(error))}") from None
+        tables = toml.parse(text)
+    except LineError as error:
+        raise ScheduleError(error.line, error.why) from None
     found = {}
     for name, table in tables.items():
         if not isinstance(table, dict):
-            raise ScheduleError(line_of(text, name), "a schedule is a table: its name in brackets, its lines below")
+            raise ScheduleError(
+                toml.line_of(text, name), "a schedule is a table: its name in brackets, its lines below"
+            )
         if not TUBE.fullmatch(name.encode()):
-            raise ScheduleError(line_of(text, name), f"a schedule is named as a tube, and {NAME_RULE}")
+            raise ScheduleError(toml.line_of(text, name), f"a schedule is named as a tube, and {NAME_RULE}")
         try:
             found[name] = document_of({key: value for key, value in table.items() if key not in BODIES}, body_of(table))
         except EntryError as error:
             path = (name, error.key) if error.key else (name,)
-            raise ScheduleError(line_of(text, *path), error.why) from None
+            raise ScheduleError(toml.line_of(text, *path), error.why) from None
         except ValueError as error:  # a whole number that is too large for Python to write
-            raise ScheduleError(line_of(text, name), str(error)) from None
+            raise ScheduleError(toml.line_of(text, name), str(error)) from None
     return found
-
-
-def line_of(text: str, *path: str) -> int:
-    """Return the number of the line where a key stands, which is there: the parser of TOML doesn't say it.
-
-    It is the line behind the longest beginning of the file that is TOML and lacks the key.
-    """
-    lines = text.split("\n")
-    before, behind = 0, len(lines)  # a prefix that lacks it; from here on, every one that parses has it
-    while behind - before > 1:
-        middle = at = (before + behind) // 2
-        while at < behind and (has := has_key("\n".join(lines[:at]), path)) is None:
-            at += 1
-        if at < behind and not has:
-            before = at
-        else:
-            behind = middle
-    return before + 1
-
-
-def has_key(text: str, path: tuple[str, ...]) -> bool | None:
-    """Whether a beginning of a file has a key; None: it ends in the middle of something."""
-    try:
-        found: Any = tomllib.loads(text)
-    except ValueError:
-        return None
-    for each in path:
-        if each not in found:
-            return False
-        found = found[each]
-    return True
 
 
 def document_of(values: Mapping[str, object], body: bytes = b"") -> Document:
