@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from beanpole import limits as shared_limits
+from beanpole.address import SCHEME
 from beanpole.cli.common import URL
 from beanpole.cli.serve import check_host_names, check_listen, check_token_file, log_format, option
 from beanpole.cli.wrapping import SETTINGS
 from beanpole.client import Address
-from beanpole.client.address import SCHEME
 from beanpole.console import limits
 from beanpole.errors import ExitCode, StartError
 

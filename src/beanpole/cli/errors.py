@@ -10,9 +10,9 @@ from types import FrameType
 
 import click
 
+from beanpole.address import reason_of
 from beanpole.cli.wrapping import json_text, wrapped
 from beanpole.client import Client
-from beanpole.client.address import reason_of
 from beanpole.errors import (
     ArgumentError,
     BatchError,

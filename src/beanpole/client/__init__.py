@@ -8,7 +8,7 @@ lost), `base` (the options, and how a client connects, runs plans and tries agai
 which only move bytes and wait. `pipeline` and `pool` build on them.
 """
 
-from beanpole.client.address import Address
+from beanpole.address import Address
 from beanpole.client.aio import AsyncClient
 from beanpole.client.codec import BytesCodec, Codec, JsonCodec, TextCodec
 from beanpole.client.explanation import Explanation, Reason

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypedDict, TypeVar, cast
 
+from beanpole.address import Address, Addresses, OneAddress, reason_of
 from beanpole.client import batch, limits
-from beanpole.client.address import Address, Addresses, OneAddress, reason_of
 from beanpole.client.codec import BytesCodec, Codec, TextCodec
 from beanpole.client.commands import Commands, batch_command, command
 from beanpole.client.extended import Extended

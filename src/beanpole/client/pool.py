@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Generic, Literal, Self, TypeVar
 
-from beanpole.client.address import Address, Addresses
+from beanpole.address import Address, Addresses
 from beanpole.client.aio import AsyncClient
 from beanpole.client.base import PATIENCE_S
 from beanpole.client.commands import Awaiting, Blocking

@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
+from beanpole.address import Address
 from beanpole.client import batch
 from beanpole.client.about import about, named
-from beanpole.client.address import Address
 from beanpole.client.session import Session
 from beanpole.errors import CannotConnectError, ConnectionLostError, TimedOutError
 from beanpole.protocol import wire

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from beanpole.address import SCHEME
 from beanpole.client import Address, AsyncClient, Stats, StatsTube
-from beanpole.client.address import SCHEME
 from beanpole.console.history import History
 from beanpole.console.metrics.metered import Meter
 from beanpole.console.sampler import Logger, Sampler, client_of

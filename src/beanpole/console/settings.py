@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from beanpole.address import SCHEME
 from beanpole.client import Address
-from beanpole.client.address import SCHEME
 
 
 @dataclass(frozen=True, slots=True)

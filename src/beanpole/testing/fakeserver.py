@@ -23,8 +23,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Self, cast
 
 from beanpole import limits
+from beanpole.address import Address
 from beanpole.client import limits as client_limits
-from beanpole.client.address import Address
 from beanpole.client.stats import StatsJob
 from beanpole.client.sync import Client
 from beanpole.engine.commands import stats

@@ -14,9 +14,9 @@ from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 import uvloop
 
+from beanpole.address import Addresses
 from beanpole.client import Address, Backoff
 from beanpole.client import limits as client_limits
-from beanpole.client.address import Addresses
 from beanpole.client.base import PATIENCE_S, Given, own_name
 from beanpole.client.codec import BytesCodec, Codec, TextCodec
 from beanpole.client.extensions import whole

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import beanpole
-from beanpole.client.address import Address, Addresses, reason_of
+from beanpole.address import Address, Addresses, reason_of
 from beanpole.client.base import BaseClient
 from beanpole.client.codec import JsonCodec, TextCodec
 from beanpole.client.job import Job, JobInfo, job_id

@@ -17,7 +17,7 @@ from beanpole import (
     NotFoundError,
     TimedOutError,
 )
-from beanpole.client.address import Address
+from beanpole.address import Address
 from beanpole.client.batch import reserve_many_call
 from beanpole.client.codec import TextCodec
 from beanpole.client.recovery import SAFE, Outage, Retry, safe_s

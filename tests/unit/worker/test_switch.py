@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import structlog
 
 from beanpole import Task, Worker
-from beanpole.client.address import Address
+from beanpole.address import Address
 from beanpole.testing import FakeServer
 from beanpole.worker.context import WorkerContext
 from beanpole.worker.log import Log

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from beanpole.client.address import SCHEME
+from beanpole.address import SCHEME
 from beanpole.console.actions.action import VERBS, Action, Ids, Named, Pattern, Tube
 from beanpole.console.servers import Server
 from beanpole.console.settings import Source
