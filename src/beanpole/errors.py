@@ -4,6 +4,7 @@
 
     BeanpoleError
     ├── StartError                   the server can't start; carries the exit code that beanstalkd would use
+    ├── MapError                     a map of shards is wrong; carries its file and line
     ├── CommandError                 a command was not done; `command`, `id` and `tube` say which
     │   ├── ReplyError               the server's answer is no; one class for each answer
     │   │   ├── BadFormatError       BAD_FORMAT
@@ -72,6 +73,16 @@ class StartError(BeanpoleError):
     def __init__(self, message: str, exit_code: ExitCode) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+class MapError(BeanpoleError):
+    """A map of shards is wrong. `line` counts from 1, and is 0 for the file as a whole; `why` is a sentence."""
+
+    def __init__(self, file: str, line: int, why: str) -> None:
+        super().__init__(f"{file}:{line}: {why}" if line else f"{file}: {why}")
+        self.file = file
+        self.line = line
+        self.why = why
 
 
 # --- The client -------------------------------------------------------------------------------------------------------

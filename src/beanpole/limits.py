@@ -45,6 +45,12 @@ ONCE_MAX = 1_000_000
 SCHEDULE_LEVEL = 1
 """The documents of schedules that this program understands; a log that has one of a greater level is refused."""
 
+SHARDS_MAX = 1_024
+"""Numbers that shards can be given: with the bits below, ids stay under 2^53, which doubles hold exactly."""
+
+SHARD_ID_BITS = 43
+"""The bits of an id below the number of its shard: its ids are number * 2^43 + 1 and up."""
+
 # --- The client -------------------------------------------------------------------------------------------------------
 
 CLIENT_RECEIVE_BYTES = 65_536

@@ -56,6 +56,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "worker": ("worker", "Run the handlers of a program."),
         "console": ("console", "Serve pages, an API and metrics of servers over HTTP."),
         "cluster": ("cluster", "Make a cluster and look after it."),
+        "shards": ("shards", "Find the server that has a tube, where several share them."),
         "relay": ("relay", "Take jobs from a table of any database to a server."),
         "wal": ("wal", "Inspect a data directory, and salvage a damaged one."),
         "ids": ("about", "Say where the ID service is."),

@@ -1,0 +1,166 @@
+"""``beanpole shards``: which of several servers has a tube, by a map (docs/shards.md), and whether they fit it."""
+
+import asyncio
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from beanpole.cli.common import EXIT_CODES, TARGET, Output, Server
+from beanpole.cli.errors import Failure, forget_output
+from beanpole.cli.inspect import async_client
+from beanpole.cli.wrapping import SETTINGS
+from beanpole.errors import BeanpoleError, ExitCode, MapError
+from beanpole.observe.shards import Review, ShardSample, take_shard_sample
+from beanpole.shards.file import load
+from beanpole.shards.map import Places, Shard, ShardMap, base_of
+
+FILE = click.Path(path_type=Path)
+STATUS = ("shard", "number", "server", "version", "jobs", "tubes", "links", "map", "state")
+
+
+@click.group(context_settings=SETTINGS, epilog=EXIT_CODES)
+def shards() -> None:
+    """Find the server that has a tube, where several share the tubes by a map."""
+
+
+def verb(name: str) -> Callable[[Callable[..., ExitCode | None]], click.Command]:
+    """Make a verb of a function. What is wrong with a map is one line, and exit code 5."""
+
+    def decorate(function: Callable[..., ExitCode | None]) -> click.Command:
+        @functools.wraps(function)
+        def run(*, as_json: bool, **given: Any) -> ExitCode:
+            out = Output(as_json=as_json)
+            try:
+                code = function(out, **given)
+                out.flush()
+            except BrokenPipeError:
+                forget_output()
+                return ExitCode.FAILED
+            except MapError as error:
+                raise Failure(str(error), ExitCode.USAGE) from error
+            return code or ExitCode.OK
+
+        as_json = click.option("--json", "as_json", is_flag=True, help="Write JSON, one object a line.")
+        return shards.command(name, context_settings=SETTINGS, epilog=EXIT_CODES)(as_json(run))
+
+    return decorate
+
+
+@verb("check")
+@click.argument("file", type=FILE)
+def check(out: Output, file: Path) -> None:
+    """Check the map FILE, and those before it that it names.
+
+    Each shard is shown with its share of the tubes that no line names. What is wrong is said with its file and line.
+    """
+    found = load(file)
+    total = sum(each.weight for each in found.shards.values())
+    if not out.as_json:
+        before = [f"{each.file} (epoch {each.epoch})" for each in found.before]
+        older = f"; jobs may still lie as in {', '.join(before)}" if before else ""
+        out.prose(f"{found.file}: epoch {found.epoch}{older}")
+    rows = [
+        record_of(each) | {"weight": each.weight, "share": round(each.weight / total, 4)}
+        for each in found.shards.values()
+    ]
+    out.table(("shard", "number", "weight", "share", "nodes"), rows)
+
+
+def record_of(shard: Shard) -> dict[str, object]:
+    return {"shard": shard.name, "number": shard.numbers[0], "numbers": shard.numbers, "nodes": str(shard.nodes)}
+
+
+@verb("where")
+@click.argument("what", type=TARGET, metavar="TUBE|ID")
+@click.option("--map", "file", type=FILE, required=True, envvar="BEANPOLE_MAP", show_envvar=True, help="The map.")
+def where(out: Output, what: int | str, file: Path) -> None:
+    """Say which shards have TUBE, or which has given out ID, by the map. No server is asked.
+
+    New jobs go to a tube's home. Older ones may be where a map before this one says, and those of a tube that is
+    everywhere on any shard, as are those of tubes into which rules send the dead. A tube whose name is a number is
+    written tube:123.
+    """
+    places = Places(load(file))
+    if isinstance(what, int):
+        shard = places.shard_of_id(what)
+        if shard is None:
+            raise Failure(f"no shard of {file} has given out {what}", ExitCode.NOT_FOUND)
+        found = [(shard, f"it has given out {what}")]
+    else:
+        found = [(shard, reason_of(places.map, shard, what.encode())) for shard in places.place(what.encode()).shards]
+    out.table(("shard", "number", "nodes", "why"), [record_of(shard) | {"why": why} for shard, why in found])
+
+
+def reason_of(newest: ShardMap, shard: Shard, tube: bytes) -> str:
+    """Return why jobs of a tube may be on a shard."""
+    name = base_of(tube)
+    homes = newest.homes(name)
+    if shard in homes:
+        pattern = newest.pattern_of(name)
+        by = f" by {pattern.decode()}" if pattern else ""
+        return f"home{by}" if len(homes) == 1 else f"one of {len(homes)} homes{by}"
+    if name in newest.everywhere:
+        return "everywhere"
+    files = [each.file for each in newest.before if shard.name in {one.name for one in each.holds(name)}]
+    return f"before, by {', '.join(files)}"
+
+
+@verb("status")
+@click.argument("file", type=FILE)
+def status(out: Output, file: Path) -> ExitCode:
+    """Ask the shards of the map FILE what they have, and say what does not fit the map.
+
+    That is: jobs where nobody looks for them, rules and limits that are not the same on all, schedules in the wrong
+    place or twice, and numbers that are not the map's. It also says what may be taken out of the map by now.
+    """
+    newest = load(file)
+    samples, failures = asyncio.run(ask_all(newest))
+    review = Review(newest, samples)
+    rows = [row_of(each, samples.get(each.name), failures.get(each.name, "")) for each in newest.shards.values()]
+    warnings, advice = list(review.warnings()), list(review.advice())
+    if out.as_json:
+        out.record({"epoch": newest.epoch, "shards": rows, "warnings": warnings, "advice": advice}, "")
+    else:
+        out.table(STATUS, rows)
+        for line in (*(f"warning: {each}" for each in warnings), *advice):
+            out.prose(line)
+    return ExitCode.NO_SERVER if failures else ExitCode.OK
+
+
+async def ask_all(newest: ShardMap) -> tuple[dict[str, ShardSample], dict[str, str]]:
+    """Ask all shards at once; return what they have, and of those that did not answer why."""
+
+    async def ask(shard: Shard) -> ShardSample:
+        async with async_client(Server(str(shard.nodes))) as client:
+            return await take_shard_sample(client)
+
+    names = list(newest.shards)
+    answers = await asyncio.gather(*map(ask, newest.shards.values()), return_exceptions=True)
+    samples, failures = {}, {}
+    for name, answer in zip(names, answers, strict=True):
+        if isinstance(answer, ShardSample):
+            samples[name] = answer
+        elif isinstance(answer, BeanpoleError | OSError):
+            failures[name] = str(answer)
+        else:
+            raise answer
+    return samples, failures
+
+
+def row_of(shard: Shard, found: ShardSample | None, failure: str) -> dict[str, object]:
+    """Return what is shown of a shard; of one that did not answer only why."""
+    if found is None:
+        return record_of(shard) | dict.fromkeys(STATUS[2:-1], "") | {"state": failure}
+    stats = found.stats
+    return record_of(shard) | {
+        "server": stats.get("node", stats.hostname),
+        "version": stats.get("beanpole-version", stats.version),
+        "jobs": sum(found.jobs.values()),
+        "tubes": len(found.jobs),
+        "links": stats.get("links", 0),
+        "map": "?" if found.map_epoch is None else found.map_epoch,
+        "state": "draining" if stats.draining else "ok",
+    }
