@@ -32,11 +32,6 @@ cdef class EpollTransport(EventQueue):
     cdef object loop                     # the asyncio loop that calls run()
     cdef public bint observe_connections # every connection that comes and goes is reported
     cdef public bytes hello              # the first line of a client that another node passes on; empty: there is none
-    cdef int loop_fd                     # behind which the loop's descriptors are; -1: the loop calls run() instead
-    cdef bint loop_ready                 # one of them is ready
-    cdef public bint interrupted         # the loop was asked for a call, or to look at its timers
-    cdef dict readers                    # descriptors -> what is called when they are readable, after a turn
-    cdef list readable                   # those of them that are, in this turn; None: none is
     cdef object wall_clock               # `Callable[[], int]`, the wall clock; None: that of the system
     cdef char *read_buffer
     cdef list by_fd                      # Connection or None, by its socket's descriptor
@@ -50,7 +45,6 @@ cdef class EpollTransport(EventQueue):
     cdef public Py_ssize_t sockets_max   # descriptors of clients and links above which it does
     cdef Py_ssize_t socket_count         # clients that have one
     cdef int64_t read_clocks(self) except? -1
-    cdef int run_turn(self, int wait_ms) except -1
     cdef int note_events(self, int64_t now_ns, epoll_event *events, int count) except -1
     cdef int note(self, int64_t now_ns, Connection connection, unsigned int events) except -1
     cdef int accept(self, int64_t now_ns, int listener) except -1

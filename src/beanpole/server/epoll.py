@@ -188,8 +188,6 @@ class EpollTransport(EventQueue):
         self.hello = b""
         self.link_targets = {("-", 0)}
         self.sockets_max = 2**31
-        self.loop_fd = -1
-        self.readers = {}
         self.connections_max = connections_max
         self.clock = clock
         self.wall_clock = wall_clock
@@ -214,6 +212,7 @@ class EpollTransport(EventQueue):
         events: posix.epoll_event[512]
         count: cython.int
         if self.turn.stopped:
+            self.interrupted = True
             return 0
         with cython.nogil:
             count = posix.epoll_wait(self.epoll_fd, events, EVENTS_PER_TURN, wait_ms)
@@ -227,47 +226,10 @@ class EpollTransport(EventQueue):
         self.turn.finish(now)
         self.arm(now)
         self.end_turn()
-        if self.readable is not None:
-            readable, self.readable = self.readable, None
-            for fd in readable:
-                if fd in self.readers:
-                    self.readers[fd]()
-        return 0
+        return self.call_readers() if self.readable is not None else 0
 
-    def serve(self, timeout_s: cython.double) -> bool:
-        """Run turns until the loop has something to do; return whether one of its descriptors is ready.
-
-        `timeout_s` is in seconds, below 0: no end. What asks the loop for a call sets `interrupted`.
-        """
-        ends_ns: int64_t = posix.monotonic_ns() + cython.cast(int64_t, timeout_s * 1e9)
-        left_ns: int64_t
-        wait_ms: cython.int
-        self.interrupted = self.loop_ready = False
-        while True:
-            wait_ms = -1
-            left_ns = 1
-            if timeout_s >= 0:
-                left_ns = ends_ns - posix.monotonic_ns()
-                wait_ms = max(left_ns + 999_999, 0) // 1_000_000
-            self.run_turn(0 if self.turn.requested else wait_ms)
-            if self.loop_ready or self.interrupted or left_ns <= 0 or self.turn.stopped:
-                return self.loop_ready
-
-    def serve_for(self, fd: cython.int) -> None:
-        """Let the turns be run by :meth:`serve`, for a loop whose descriptors are behind `fd`; -1: no more."""
-        self.loop_fd = fd
-        if fd >= 0:
-            self.watch_fd(fd, posix.EPOLLIN, posix.EPOLL_CTL_ADD)
-
-    def add_reader(self, fd: cython.int, call: Callable[[], object]) -> None:
-        """Call after a turn when a descriptor is readable."""
-        self.readers[fd] = call
-        self.watch_fd(fd, posix.EPOLLIN, posix.EPOLL_CTL_ADD)
-
-    def remove_reader(self, fd: cython.int) -> None:
-        """Call no more."""
-        del self.readers[fd]
-        self.watch_fd(fd, 0, posix.EPOLL_CTL_DEL)
+    def is_busy(self):
+        return self.turn.requested
 
     def run_soon(self) -> None:
         if self.loop_fd >= 0:
@@ -322,14 +284,10 @@ class EpollTransport(EventQueue):
                 self.note(now_ns, cython.cast(Connection, by_fd[fd], typecheck=True), events[i].events)
             elif fd in self.listeners:
                 knocking = [fd] if knocking is None else [*knocking, fd]
-            elif fd == self.loop_fd:
-                self.loop_ready = True
-            elif fd in self.readers:
-                self.readable = [fd] if self.readable is None else [*self.readable, fd]
-            elif fd == self.timer_fd:
-                self.armed_ns = 0  # also if it fired since the turn looked at the clock, and was too early for this
             elif fd in self.carriers:
                 cython.cast(Carrier, self.carriers[fd], typecheck=True).note(now_ns, events[i].events)
+            else:
+                self.note_own(fd)
         # New clients come last: one may be given the descriptor of a client that this very turn dropped, and must not
         # be served with what happened to that.
         if knocking is not None:

@@ -15,6 +15,16 @@ cdef class EventQueue:
     cdef dict listeners                  # descriptors that accept -> whether they are Unix sockets
     cdef int64_t accept_retry_ns         # when accepting is tried again, engine clock; 0: it is not paused
     cdef int64_t accept_report_ns          # nothing is reported again before, engine clock
+    # asyncio, if its loop waits here: beanpole.server.loop.
+    cdef int loop_fd                     # behind which the loop's descriptors are; -1: it does not
+    cdef bint loop_ready                 # one of them is ready
+    cdef public bint interrupted         # the loop was asked for a call, or to look at its timers
+    cdef dict readers                    # descriptors -> what is called when they are readable, after a turn
+    cdef list readable                   # those of them that are, in this turn; None: none is
+    cdef int run_turn(self, int wait_ms) except -1
+    cdef bint is_busy(self) noexcept
+    cdef int note_own(self, int fd) except -1
+    cdef int call_readers(self) except -1
     cdef int64_t now(self) except? -1
     cdef int watch_fd(self, int fd, unsigned int events, int operation) except -1
     cdef int close_fd(self, int fd) except -1

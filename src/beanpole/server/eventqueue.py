@@ -1,6 +1,7 @@
 """What happens outside: an epoll descriptor, a timer in it, sockets that accept, and the server's clock."""
 
 import errno
+from collections.abc import Callable
 
 import cython
 from cython.cimports.beanpole import posix
@@ -31,6 +32,8 @@ class EventQueue:
             raise OSError(last_error, "cannot create an epoll or timer descriptor")
         self.watch_fd(self.timer_fd, posix.EPOLLIN | posix.EPOLLET, posix.EPOLL_CTL_ADD)
         self.listeners = {}
+        self.readers = {}
+        self.loop_fd = -1
 
     def __dealloc__(self):
         if self.timer_fd >= 0:
@@ -88,6 +91,72 @@ class EventQueue:
         self.armed_ns = due_ns
         posix.timerfd_settime(self.timer_fd, posix.TFD_TIMER_ABSTIME, cython.address(when), cython.NULL)
         return 0
+
+    # --- turns, and asyncio in them -----------------------------------------------------------------------------------
+
+    def run_turn(self, wait_ms):
+        """Wait until something happens, at most `wait_ms` milliseconds, below 0 for ever; do what that asks for.
+
+        A turn that can't be run sets `interrupted`.
+        """
+        raise AssertionError("a subclass says how")
+
+    def is_busy(self):
+        """Whether there is something to do for which no descriptor is ready."""
+        return False
+
+    def note_own(self, fd):
+        """Take note that the timer, or a descriptor of the loop, is ready."""
+        if fd == self.loop_fd:
+            self.loop_ready = True
+        elif fd == self.timer_fd:
+            self.armed_ns = 0  # also if it fired since the turn looked at the clock, and was too early for this
+        elif fd in self.readers:
+            self.readable = [fd] if self.readable is None else [*self.readable, fd]
+        return 0
+
+    def call_readers(self):
+        """Call for the descriptors of the loop that are readable."""
+        readable, self.readable = self.readable, None
+        for fd in readable:
+            if fd in self.readers:
+                self.readers[fd]()
+        return 0
+
+    def serve(self, timeout_s: cython.double) -> bool:
+        """Run turns until the loop has something to do; return whether one of its descriptors is ready.
+
+        `timeout_s` is in seconds, below 0: no end. What asks the loop for a call sets `interrupted`.
+        """
+        ends_ns: int64_t = posix.monotonic_ns() + cython.cast(int64_t, timeout_s * 1e9)
+        left_ns: int64_t
+        wait_ms: cython.int
+        self.interrupted = self.loop_ready = False
+        while True:
+            wait_ms = -1
+            left_ns = 1
+            if timeout_s >= 0:
+                left_ns = ends_ns - posix.monotonic_ns()
+                wait_ms = max(left_ns + 999_999, 0) // 1_000_000
+            self.run_turn(0 if self.is_busy() else wait_ms)
+            if self.loop_ready or self.interrupted or left_ns <= 0:
+                return self.loop_ready
+
+    def serve_for(self, fd: cython.int) -> None:
+        """Let the turns be run by :meth:`serve`, for a loop whose descriptors are behind `fd`; -1: no more."""
+        self.loop_fd = fd
+        if fd >= 0:
+            self.watch_fd(fd, posix.EPOLLIN, posix.EPOLL_CTL_ADD)
+
+    def add_reader(self, fd: cython.int, call: Callable[[], object]) -> None:
+        """Call after a turn when a descriptor is readable."""
+        self.readers[fd] = call
+        self.watch_fd(fd, posix.EPOLLIN, posix.EPOLL_CTL_ADD)
+
+    def remove_reader(self, fd: cython.int) -> None:
+        """Call no more."""
+        del self.readers[fd]
+        self.watch_fd(fd, 0, posix.EPOLL_CTL_DEL)
 
     # --- accepting ----------------------------------------------------------------------------------------------------
 

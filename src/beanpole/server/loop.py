@@ -1,4 +1,4 @@
-"""The loop of a server alone: asyncio's own, which waits in the epoll that has the clients.
+"""The loop of a server alone, or of a router: asyncio's own, which waits in the epoll that has the clients.
 
 With a loop of its own a command takes two waits: the loop's, and that of the clients' epoll, which the loop watches.
 Here it takes one. ``select()`` runs turns until asyncio has something to do: one of its descriptors is ready, a
@@ -12,7 +12,7 @@ from contextvars import Context
 from functools import partial
 from typing import TypeVarTuple
 
-from beanpole.server.epoll import EpollTransport
+from beanpole.server.eventqueue import EventQueue
 
 Ts = TypeVarTuple("Ts")
 Ready = list[tuple[selectors.SelectorKey, int]]
@@ -21,7 +21,7 @@ Ready = list[tuple[selectors.SelectorKey, int]]
 class ClientsSelector(selectors.EpollSelector):
     """What asyncio waits with."""
 
-    clients: EpollTransport | None = None
+    clients: EventQueue | None = None
     """Whose turns are run; None: nobody's yet, or no more."""
 
     fail: Callable[[Exception], None]
@@ -40,7 +40,7 @@ class ClientsSelector(selectors.EpollSelector):
 
 
 class ServerLoop(asyncio.SelectorEventLoop):
-    """asyncio's loop, with the turns of a server in it."""
+    """asyncio's loop, with the turns of a server, or of a front, in it."""
 
     def __init__(self) -> None:
         self.waiting = ClientsSelector()
@@ -48,7 +48,7 @@ class ServerLoop(asyncio.SelectorEventLoop):
         self.readers: dict[int, Callable[[], object]] = {}
         super().__init__(self.waiting)
 
-    def serve(self, clients: EpollTransport) -> None:
+    def serve(self, clients: EventQueue) -> None:
         """Run the turns of a server from now on."""
         for fd, call in self.readers.items():
             super().remove_reader(fd)
