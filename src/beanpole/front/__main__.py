@@ -41,8 +41,6 @@ def main(arguments: list[str]) -> int:
     descriptors_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - limits.DESCRIPTORS_RESERVED
     connections_max = min(int(given["connections-max"]), descriptors_max)
     front = Front(
-        link.fileno(),
-        reader,
         Observer(logger, limited=connections_max < descriptors_max),
         connections_max,
         mmap.mmap(MEMORY_FD, mmap.PAGESIZE),
@@ -50,12 +48,16 @@ def main(arguments: list[str]) -> int:
         front_count,
         one_reply_per_send=given["one-reply-per-send"] == "True",
     )
+    ends: list[tuple[str, int]] = []
+    front.on_link_end = lambda *about: ends.append(about)
+    front.attach(link.detach(), reader, asks=False)
     for fd in range(LISTENERS_FD, LISTENERS_FD + int(given["listeners"])):
         listener = socket.socket(fileno=fd)
         front.listen(listener.detach(), listener.family == socket.AF_UNIX)
     front.run()
-    if front.mistake:
-        logger.error("link closed", link=f"front {number}", channels=front.client_count, reason=front.mistake)
+    reason, channels = ends[0]
+    if reason != "ended":
+        logger.error("link closed", link=f"front {number}", channels=channels, reason=reason)
         return ExitCode.FAILED
     return ExitCode.OK
 

@@ -9,13 +9,17 @@ from beanpole.server.eventqueue cimport EventQueue
 @cython.final
 cdef class Client:
     cdef int fd                          # -1: closed
-    cdef uint32_t channel                # 0: its channel has ended; what is unsent is passed on
+    cdef uint32_t channel                # 0: it waits for a link; or its channel has ended, and what is unsent is passed on
+    cdef bint waits                      # there is no link yet: nothing is read of it
+    cdef bint fresh                      # nothing was read of it yet, and nothing has come for it
+    cdef int64_t since_ns                # since when it waits
     cdef Py_ssize_t room                 # bytes of it that the server takes
     cdef Py_ssize_t allowance            # bytes for it that the server may send
     cdef Py_ssize_t taken                # bytes that it took and the server was not given room for again
     cdef const char *came                # what came for it since it was last sent to, in the reader's memory
     cdef Py_ssize_t came_bytes           # how much that is; 0: nothing, or it is in `unsent`
     cdef Buffer unsent                   # what it did not take yet
+    cdef bint is_unix
     cdef bint blocked                    # it takes no more: it is watched until it does
     cdef bint readable                   # it may have more
     cdef bint thorough                   # a read that is short does not mean that there is no more
@@ -27,8 +31,23 @@ cdef class Client:
 
 @cython.final
 cdef class Front(EventQueue):
-    cdef readonly int link_fd                     # -1: the link has ended
-    cdef FrameReader reader              # of what comes over the link
+    cdef readonly int link_fd            # -1: there is no link
+    cdef FrameReader reader              # of what comes over the link; None: there is none, and its clients are gone
+    cdef readonly str reason             # why the last link ended, as docs/link.md calls it; "closed": by `close_link`
+    cdef bint asks                       # this end asks for a sign of life, too
+    cdef bint heard                      # something came since that was looked at
+    cdef int silence_count               # how often in a row nothing had come
+    cdef int64_t check_ns                # when it is looked at next
+    cdef public object on_link_end       # `Callable[[str, int], None] | None`: reason, and channels that were open
+    cdef public object on_link_asked     # `Callable[[int, bytes, bool], None] | None`: a client is a front that asks for a
+    #                                      link: descriptor, what was read of it, whether it is a Unix socket
+    cdef public object on_empty          # `Callable[[], None] | None`: the last client has gone after `drain`
+    cdef public object run_soon          # `Callable[[], object] | None`: asks for a call of `poll`
+    cdef bint requested                  # the next turn has something to do, whatever happens
+    cdef readonly bint draining
+    cdef int64_t due_ns                  # when the clock is looked at next
+    cdef int64_t wait_ns                 # how long a client waits for a link
+    cdef list waiting                    # clients that do, in order, and some that did
     cdef Buffer out                      # frames that are to be sent over it
     cdef Py_ssize_t idle_bytes           # of `out`: they can wait for others
     cdef bint link_blocked               # it takes no more: it is watched until it does
@@ -39,7 +58,8 @@ cdef class Front(EventQueue):
     cdef list touched                    # clients for which something came, or whose channel has ended
     cdef Py_ssize_t connections_max
     cdef readonly Py_ssize_t client_count
-    cdef readonly str mistake            # why the link was ended from here; empty: it was not
+    cdef readonly int64_t bytes_received          # over all links
+    cdef readonly int64_t bytes_sent
     cdef bint has_yielded                # the next client is accepted, also if others have fewer
     # What the fronts of a server know of each other; see beanpole.server.fronts.
     cdef int64_t *shared
@@ -50,14 +70,18 @@ cdef class Front(EventQueue):
     cdef int64_t frame_count             # of this turn
     cdef int64_t unsent_count            # of earlier turns, which the link did not take yet
     cdef int64_t turn_ended_ns
-    cdef int turn(self, int wait_ms) except -1
     cdef int note(self, Client client, unsigned int events) except -1
     cdef int note_link(self, unsigned int events) except -1
     cdef int receive(self) except -1
     cdef int take(self) except -1
     cdef int take_data(self, Client client) except -1
     cdef int end_channel(self, Client client) except -1
-    cdef int refuse(self, str mistake) except -1
+    cdef int end_link(self, str reason) except -1
+    cdef int leave_link(self, int64_t now_ns) except -1
+    cdef int look_at_clock(self, int64_t now_ns) except -1
+    cdef int check_silence(self, int64_t now_ns) except -1
+    cdef int arm(self, int64_t now_ns) except -1
+    cdef int request(self) except -1
     cdef int serve_touched(self) except -1
     cdef int deliver(self, Client client) except -1
     cdef int pass_to(self, Client client, const char *data, Py_ssize_t size) except -1
@@ -66,9 +90,16 @@ cdef class Front(EventQueue):
     cdef int pump(self, Client client) except -1
     cdef int flush(self) except -1
     cdef int count(self, int64_t began_ns) except -1
-    cdef int accept(self, int listener) except -1
+    cdef int accept(self, int64_t now_ns, int listener) except -1
     cdef bint has_more_than_others(self) noexcept
     cdef int leave_to_others(self) except -1
-    cdef int join(self, int fd, bint is_unix) except -1
+    cdef int join(self, int64_t now_ns, int fd, bint is_unix) except -1
+    cdef int open_channel(self, Client client) except -1
+    cdef int let_wait(self, int64_t now_ns, Client client) except -1
+    cdef int look_at_waiting(self, Client client) except -1
+    cdef bint is_asked(self, const char *data, Py_ssize_t size) noexcept
+    cdef int close_waiting(self) except -1
+    cdef int hand_over(self, Client client, bytes data) except -1
     cdef int lose(self, Client client, int reason) except -1
     cdef int close_client(self, Client client) except -1
+    cdef int forget(self, Client client) except -1

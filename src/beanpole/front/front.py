@@ -7,9 +7,13 @@ the other end of the link, makes two system calls for what would be two for each
 Clients are watched as in :mod:`beanpole.server.epoll`: edge-triggered. Nothing is read from a client for which the
 server has no room, nor from any while the link takes no more. What comes for a client that does not read is kept: at
 most as much as the server was given room for.
+
+A front begins without a link. Clients are accepted, and nothing of them is read until there is one: `attach` opens them
+all. When a link ends, so do its clients, but for those of which nothing was read: they wait for the next.
 """
 
 import mmap
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -18,14 +22,16 @@ from cython.cimports.beanpole import posix
 from cython.cimports.beanpole.protocol.buffer import append, consume, reserve
 from cython.cimports.beanpole.protocol.link import FrameReader, Kind, add_frame, add_number, put_header
 from cython.cimports.beanpole.server.eventqueue import EventQueue, send_now
-from cython.cimports.libc.errno import EAGAIN, EINTR, EMFILE
+from cython.cimports.cpython.exc import PyErr_CheckSignals
+from cython.cimports.libc.errno import EAGAIN, ECONNRESET, EINTR, EMFILE, EPIPE, ETIMEDOUT
 from cython.cimports.libc.errno import errno as last_error
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.stdlib import free
+from cython.cimports.libc.string import memcmp
 
 from beanpole.front import limits
 from beanpole.protocol import limits as protocol_limits
-from beanpole.protocol.link import KINDS
+from beanpole.protocol.link import GREETING, KINDS
 from beanpole.server import limits as server_limits
 from beanpole.server.listener import peer_text
 
@@ -43,6 +49,10 @@ OUT_BYTES_PAUSE = cython.declare(cython.Py_ssize_t, limits.OUT_BYTES_PAUSE)
 OUT_BYTES_KEPT = cython.declare(cython.Py_ssize_t, limits.OUT_BYTES_KEPT)
 YIELD_NS = cython.declare(int64_t, limits.YIELD_NS)
 SLOT = cython.declare(cython.int, server_limits.FRONT_SLOT)
+SILENCE_NS = cython.declare(int64_t, protocol_limits.LINK_SILENCE_S * 1_000_000_000)
+SILENCES_MAX = cython.declare(cython.int, protocol_limits.LINK_SILENCES_MAX)
+NEVER = cython.declare(int64_t, 2**63 - 1)
+GREETING_BYTES = cython.declare(bytes, GREETING)
 CLIENT_EVENTS = cython.declare(cython.uint, posix.EPOLLIN | posix.EPOLLPRI | posix.EPOLLRDHUP | posix.EPOLLET)
 
 
@@ -56,27 +66,26 @@ class Client:
 
 @cython.cclass
 class Front(EventQueue):
-    """All clients of a link, and its end. The fields stand in ``front.pxd``."""
+    """Clients, and the link that carries them. The fields stand in ``front.pxd``."""
 
     def __init__(
         self,
-        link_fd: cython.int,
-        reader: FrameReader,
         observer: "Observer",
         connections_max: cython.Py_ssize_t = 2**31,
         memory: mmap.mmap | None = None,
         number: cython.int = 0,
         front_count: cython.int = 1,
         one_reply_per_send: cython.bint = False,
+        wait_ns: int64_t = 2**62,
         clock: Callable[[], int] | None = None,
     ):
-        """Pass clients over a link whose first lines are through; `reader` may have what came behind them.
+        """Accept clients, from `listen` on, which wait for a link: each for so many nanoseconds, then it is closed.
 
         `memory` is what the fronts of a server know of each other: see :mod:`beanpole.server.fronts`. With
         `one_reply_per_send` what comes in a frame leaves alone, as far as the client takes it.
         """
-        self.link_fd = link_fd
-        self.reader = reader
+        self.link_fd = -1
+        self.reason = ""
         self.observer = observer
         self.connections_max = connections_max
         self.clock = clock
@@ -86,31 +95,220 @@ class Front(EventQueue):
         self.number = number
         self.front_count = front_count
         self.one_reply_per_send = one_reply_per_send
+        self.wait_ns = wait_ns
+        self.due_ns = NEVER
         self.shared[self.number * SLOT] = 0
         self.by_fd = []
         self.channels = [None]
         self.free_channels = []
+        self.waiting = []
         self.queue = []
         self.touched = []
-        self.mistake = ""
-        self.watch_fd(link_fd, posix.EPOLLIN, posix.EPOLL_CTL_ADD)
-        self.take()
 
     def __dealloc__(self):
         free(self.out.data)
+
+    # --- links --------------------------------------------------------------------------------------------------------
+
+    def attach(self, link_fd: cython.int, reader: FrameReader, asks: cython.bint) -> None:
+        """Carry clients over a link whose first lines are through, from the next turn on.
+
+        `link_fd` is a connected socket, which is closed here. `reader` may have what came behind the lines. `asks`: end
+        the link when the server is silent. Raises OSError: the socket can't be watched.
+        """
+        assert self.reader is None, "there is a link already"
+        try:
+            self.watch_fd(link_fd, posix.EPOLLIN, posix.EPOLL_CTL_ADD)
+        except OSError:
+            posix.close(link_fd)
+            raise
+        self.link_fd = link_fd
+        self.reader = reader
+        self.asks = asks
+        self.heard = True
+        self.silence_count = 0
+        if asks:
+            self.check_ns = self.now() + SILENCE_NS
+            self.due_ns = min(self.due_ns, self.check_ns)
+        waiting, self.waiting = self.waiting, []
+        for each in waiting:
+            client: Client = cython.cast(Client, each, typecheck=True)
+            if client.waits:
+                self.open_channel(client)
+        self.request()
+
+    def close_link(self) -> None:
+        """End the link, if there is one."""
+        if self.link_fd >= 0:
+            self.end_link("closed")
+            self.leave_link(self.now())
+            self.request()
+
+    def drain(self) -> None:
+        """Take no more clients, and let those go that need nothing: docs/link.md, DRAIN. Again it does nothing."""
+        if self.draining:
+            return
+        self.draining = True
+        self.stop_accepting()
+        self.close_waiting()
+        if self.link_fd >= 0:
+            add_frame(cython.address(self.out), 0, Kind.DRAIN, cython.NULL, 0)
+        self.request()
+
+    def close_clients(self) -> None:
+        """Close all clients."""
+        for each in self.by_fd:
+            if each is not None:
+                self.lose(cython.cast(Client, each, typecheck=True), 1)
+        self.request()
+
+    def take_waiting(self) -> list[tuple[int, bool]]:
+        """Give up the clients that wait for a link: their descriptors, and which are Unix sockets."""
+        found = []
+        waiting, self.waiting = self.waiting, []
+        for each in waiting:
+            client: Client = cython.cast(Client, each, typecheck=True)
+            if client.waits:
+                found.append((client.fd, client.is_unix))
+                self.forget(client)
+        return found
+
+    @property
+    def waiting_count(self) -> int:
+        return sum([cython.cast(Client, each, typecheck=True).waits for each in self.waiting])
+
+    def leave_link(self, now_ns):
+        """Close the clients of a link that has ended; those of which nothing was read wait for the next."""
+        channels, self.channels, self.free_channels = self.channels, [None], []
+        self.reader = None
+        self.link_blocked = False
+        self.idle_bytes = 0
+        consume(cython.address(self.out), self.out.size - self.out.start, OUT_BYTES_KEPT)
+        count = 0
+        for each in channels:
+            if each is not None:
+                client: Client = cython.cast(Client, each, typecheck=True)
+                count += 1
+                client.channel = 0
+                if client.fd < 0:
+                    continue
+                if client.fresh and not client.ended and not self.draining:
+                    self.let_wait(now_ns, client)
+                else:
+                    self.close_client(client)
+        self.arm(now_ns)
+        return count
+
+    def end_link(self, reason):
+        """Close the link; what has come before is passed on in this turn, which ends by `leave_link`."""
+        self.reason = reason
+        self.close_fd(self.link_fd)
+        self.link_fd = -1
+        return 0
+
+    def let_wait(self, now_ns, client):
+        """Let a client wait for a link."""
+        client.waits = True
+        client.since_ns = now_ns
+        self.waiting.append(client)
+        self.due_ns = min(self.due_ns, now_ns + self.wait_ns)
+        return self.enqueue(client)
+
+    def look_at_waiting(self, client):
+        """Close a client that has gone and said nothing, and hand over one that is none."""
+        found: cython.char[32]
+        if not client.hung_up and self.on_link_asked is None:
+            return 0
+        size: cython.Py_ssize_t = posix.recv(client.fd, found, len(GREETING_BYTES), posix.MSG_DONTWAIT | posix.MSG_PEEK)
+        if size == 0 or (size < 0 and last_error != EAGAIN and last_error != EINTR):
+            return self.close_client(client)
+        return self.hand_over(client, b"") if size > 0 and self.is_asked(found, size) else 0
+
+    def is_asked(self, data, size):
+        """Whether what a client sends first is the line of a front, or of another server: it is to be handed over."""
+        length: cython.Py_ssize_t = len(GREETING_BYTES)
+        return (
+            self.on_link_asked is not None
+            and size >= length
+            and memcmp(data, cython.cast(cython.p_const_char, GREETING_BYTES), length) == 0
+        )
+
+    def hand_over(self, client, data):
+        """Give up what is no client, but asks for a link."""
+        fd: cython.int = client.fd
+        is_unix: cython.bint = client.is_unix
+        if client.channel:
+            add_number(cython.address(self.out), client.channel, Kind.CLOSE, 1)
+        self.forget(client)
+        self.on_link_asked(fd, data, is_unix)
+        return 0
+
+    def close_waiting(self):
+        """Close the clients that wait for a link."""
+        for fd, _ in self.take_waiting():
+            posix.close(fd)
+        return 0
+
+    # --- the clock ----------------------------------------------------------------------------------------------------
+
+    def look_at_clock(self, now_ns):
+        """Ask whether the server is there, and close clients that have waited long enough for a link."""
+        self.due_ns = NEVER
+        if self.asks and self.link_fd >= 0:
+            if now_ns >= self.check_ns:
+                self.check_silence(now_ns)
+            self.due_ns = self.check_ns
+        at: cython.Py_ssize_t = 0
+        while at < len(self.waiting):
+            client: Client = cython.cast(Client, self.waiting[at], typecheck=True)
+            if client.waits:
+                if client.since_ns + self.wait_ns > now_ns:
+                    self.due_ns = min(self.due_ns, client.since_ns + self.wait_ns)
+                    break
+                self.close_client(client)
+            at += 1
+        del self.waiting[:at]
+        return 0
+
+    def check_silence(self, now_ns):
+        """Ask for a sign of life if there was none lately; end the link if there was none for long."""
+        self.silence_count = 0 if self.heard else self.silence_count + 1
+        self.heard = False
+        self.check_ns = now_ns + SILENCE_NS
+        if self.silence_count >= SILENCES_MAX:
+            return self.end_link("silent")
+        if self.silence_count:
+            add_number(cython.address(self.out), 0, Kind.PING, 0)
+        return 0
+
+    def arm(self, now_ns):
+        """Let the timer fire when the clock is to be looked at, or a paused listener has something to do."""
+        return self.wake_by(now_ns, self.due_ns if self.due_ns != NEVER else -1)
 
     # --- turns --------------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Run turns until the link ends."""
         while self.link_fd >= 0:
-            self.turn(0 if self.queue and not self.link_blocked else -1)
+            self.run_turn(0 if self.is_busy() else -1)
 
     def poll(self) -> None:
         """Run a turn without waiting."""
-        self.turn(0)
+        self.run_turn(0)
+        if self.run_soon is not None and self.is_busy():
+            self.run_soon()
 
-    def turn(self, wait_ms):
+    def is_busy(self):
+        return self.requested or (len(self.queue) > 0 and not self.link_blocked)
+
+    def request(self):
+        """Let there be a turn soon."""
+        self.requested = True
+        if self.run_soon is not None:
+            self.run_soon()
+        return 0
+
+    def run_turn(self, wait_ms):
         """Wait until something happens, at most `wait_ms` milliseconds, below 0 for ever; do what that asks for."""
         events: posix.epoll_event[512]
         i: cython.int
@@ -118,8 +316,15 @@ class Front(EventQueue):
         count: cython.int
         with cython.nogil:
             count = posix.epoll_wait(self.epoll_fd, events, 512, wait_ms)
+        if count < 0:
+            PyErr_CheckSignals()
+            self.interrupted = True
+            return 0
         began_ns: int64_t = self.now()
         knocking: list = []
+        if self.requested:
+            self.requested = False
+            self.take()
         for i in range(count):
             fd = events[i].data.fd
             if 0 <= fd < len(self.by_fd) and self.by_fd[fd] is not None:
@@ -128,21 +333,31 @@ class Front(EventQueue):
                 self.note_link(events[i].events)
             elif fd in self.listeners:
                 knocking.append(fd)
-            elif fd == self.timer_fd:
-                self.armed_ns = 0
+            else:
+                self.note_own(fd)
+        if began_ns >= self.due_ns:
+            self.look_at_clock(began_ns)
         if self.touched:
             self.serve_touched()
         if self.queue:
             self.serve_queue()
         # New clients come last: see EpollTransport.note_events. Who has sent something already is opened with that.
         for fd in knocking:
-            self.accept(fd)
+            self.accept(began_ns, fd)
         if knocking and self.queue:
             self.serve_queue()
-        if self.accept_retry_ns:
-            self.wake_by(began_ns, -1)
+        if self.accept_retry_ns or self.due_ns != NEVER:
+            self.arm(began_ns)
         self.flush()
-        return self.count(began_ns)
+        self.count(began_ns)
+        if self.link_fd < 0 and self.reader is not None:
+            channels: cython.int = self.leave_link(began_ns)
+            if self.on_link_end is not None:
+                self.on_link_end(self.reason, channels)
+        if self.draining and self.client_count == 0 and self.on_empty is not None:
+            on_empty, self.on_empty = self.on_empty, None
+            on_empty()
+        return self.call_readers() if self.readable is not None else 0
 
     def note(self, client, events):
         """Take note of what happened to a client's socket."""
@@ -174,11 +389,15 @@ class Front(EventQueue):
         target: cython.p_char = self.reader.room()
         size: cython.Py_ssize_t = posix.recv(self.link_fd, target, self.reader.free_bytes(), posix.MSG_DONTWAIT)
         if size > 0:
+            self.heard = True
+            self.bytes_received += size
             self.reader.end += size
             return self.take()
-        if size == 0 or (last_error != EAGAIN and last_error != EINTR):
-            self.link_fd = -1
-        return 0
+        if size == 0 or last_error == ECONNRESET or last_error == EPIPE:
+            return self.end_link("ended")
+        if last_error == EAGAIN or last_error == EINTR:
+            return 0
+        return self.end_link("silent" if last_error == ETIMEDOUT else os.strerror(last_error))
 
     def take(self):
         """Take the frames that have come."""
@@ -192,7 +411,7 @@ class Front(EventQueue):
                 continue
             found = self.channels[reader.channel] if reader.channel < len(self.channels) else None
             if found is None:
-                return self.refuse(f"{KINDS[reader.kind - 1][0]} of no channel")
+                return self.end_link(f"{KINDS[reader.kind - 1][0]} of no channel")
             client = cython.cast(Client, found, typecheck=True)
             if reader.kind == Kind.CLOSE:
                 self.end_channel(client)
@@ -203,10 +422,10 @@ class Front(EventQueue):
             else:
                 client.room += reader.value
                 if client.room > ROOM_BYTES_MAX:
-                    return self.refuse("ROOM without end")
+                    return self.end_link("ROOM without end")
                 if client.readable:
                     self.enqueue(client)
-        return self.refuse(reader.mistake) if reader.mistake is not None else 0
+        return self.end_link(reader.mistake) if self.link_fd >= 0 and reader.mistake is not None else 0
 
     def take_data(self, client):
         """Remember what came for a client; what comes twice in a turn is passed on together if it may be."""
@@ -217,7 +436,8 @@ class Front(EventQueue):
                 return 0
         client.allowance -= size
         if client.allowance < 0:
-            return self.refuse("DATA without room")
+            return self.end_link("DATA without room")
+        client.fresh = False
         if client.came_bytes == 0 and client.unsent.size == client.unsent.start:
             client.came = self.reader.payload
             client.came_bytes = size
@@ -243,12 +463,6 @@ class Front(EventQueue):
         if not client.touched:
             client.touched = True
             self.touched.append(client)
-        return 0
-
-    def refuse(self, mistake):
-        """End the link for what the server did wrong."""
-        self.mistake = mistake
-        self.link_fd = -1
         return 0
 
     def serve_touched(self):
@@ -321,6 +535,8 @@ class Front(EventQueue):
 
     def pump(self, client):
         """Read once from a client, into a frame."""
+        if client.waits:
+            return self.look_at_waiting(client)
         if client.channel == 0:
             # Of a client that takes no more, and to which something is to be passed on yet.
             return self.close_client(client) if client.broken else 0
@@ -333,6 +549,10 @@ class Front(EventQueue):
         target: cython.p_char = reserve(out, HEADER_BYTES + size)
         found: cython.Py_ssize_t = posix.recv(client.fd, target + HEADER_BYTES, size, posix.MSG_DONTWAIT)
         if found > 0:
+            if client.fresh:
+                if self.is_asked(target + HEADER_BYTES, found):
+                    return self.hand_over(client, target[HEADER_BYTES : HEADER_BYTES + found])
+                client.fresh = False
             self.frame_count += 1
             put_header(target, client.channel, Kind.DATA, found)
             out.size += HEADER_BYTES + found
@@ -359,6 +579,7 @@ class Front(EventQueue):
         sent: cython.Py_ssize_t = posix.send(
             self.link_fd, out.data + out.start, size, posix.MSG_NOSIGNAL | posix.MSG_DONTWAIT
         )
+        self.bytes_sent += max(sent, 0)
         if sent < 0 and last_error != EAGAIN and last_error != EINTR:
             # What the server has sent before its end is passed on: the next turn reads that.
             sent = size
@@ -382,9 +603,8 @@ class Front(EventQueue):
 
     # --- coming and going ---------------------------------------------------------------------------------------------
 
-    def accept(self, listener):
+    def accept(self, now_ns, listener):
         """Accept clients."""
-        now_ns: int64_t = self.now()
         for _ in range(ACCEPTS_PER_TURN):
             is_numbered: cython.bint = bool(self.free_channels) or len(self.channels) <= CHANNELS_MAX
             if self.client_count >= self.connections_max or not is_numbered:
@@ -394,7 +614,10 @@ class Front(EventQueue):
             fd: cython.int = self.accept_from(now_ns, listener)
             if fd < 0:
                 return 0
-            self.join(fd, self.listeners[listener])
+            try:
+                self.join(now_ns, fd, self.listeners[listener])
+            except OSError as error:
+                return self.pause_accepting(now_ns, error.errno)
         return 0
 
     def has_more_than_others(self):
@@ -418,11 +641,27 @@ class Front(EventQueue):
         self.accept_retry_ns = self.now() + YIELD_NS
         return 0
 
-    def join(self, fd, is_unix):
-        """Open a channel for a client."""
+    def join(self, now_ns, fd, is_unix):
+        """Take a client, which is closed if it can't be watched."""
         client: Client = Client()
         client.fd = fd
-        client.thorough = is_unix
+        client.is_unix = client.thorough = is_unix
+        client.fresh = client.readable = True
+        if fd >= len(self.by_fd):
+            self.by_fd.extend([None] * (fd + 1 - len(self.by_fd)))
+        self.by_fd[fd] = client
+        self.client_count += 1
+        self.shared[self.number * SLOT] = self.client_count
+        try:
+            self.watch_fd(fd, CLIENT_EVENTS, posix.EPOLL_CTL_ADD)
+        except OSError:
+            self.close_client(client)
+            raise
+        return self.open_channel(client) if self.link_fd >= 0 else self.let_wait(now_ns, client)
+
+    def open_channel(self, client):
+        """Open a channel for a client."""
+        client.waits = False
         client.room = client.allowance = ROOM_BYTES
         if self.free_channels:
             client.channel = self.free_channels.pop()
@@ -430,19 +669,8 @@ class Front(EventQueue):
         else:
             client.channel = len(self.channels)
             self.channels.append(client)
-        if fd >= len(self.by_fd):
-            self.by_fd.extend([None] * (fd + 1 - len(self.by_fd)))
-        self.by_fd[fd] = client
-        self.client_count += 1
-        self.shared[self.number * SLOT] = self.client_count
-        about: bytes = f"peer {peer_text(fd)}\nway {'unix' if is_unix else 'tcp'}\n".encode()
+        about: bytes = f"peer {peer_text(client.fd)}\nway {'unix' if client.is_unix else 'tcp'}\n".encode()
         add_frame(cython.address(self.out), client.channel, Kind.OPEN, about, len(about))
-        try:
-            self.watch_fd(fd, CLIENT_EVENTS, posix.EPOLL_CTL_ADD)
-        except OSError as error:
-            self.lose(client, 1)
-            return self.pause_accepting(self.now(), error.errno)
-        client.readable = True
         return self.enqueue(client)
 
     def lose(self, client, reason):
@@ -454,11 +682,19 @@ class Front(EventQueue):
     def close_client(self, client):
         """Close a client's socket."""
         fd: cython.int = client.fd
+        self.forget(client)
+        posix.close(fd)
+        return self.resume_accepting()
+
+    def forget(self, client):
+        """Watch a client's socket no more, and let what is to be sent to it go."""
+        # That it is watched ends first: see EventQueue.close_fd.
+        posix.epoll_ctl(self.epoll_fd, posix.EPOLL_CTL_DEL, client.fd, cython.NULL)
+        self.by_fd[client.fd] = None
         client.fd = -1
+        client.waits = False
         client.came_bytes = 0
         consume(cython.address(client.unsent), client.unsent.size - client.unsent.start, 0)
-        self.by_fd[fd] = None
-        self.close_fd(fd)
         self.client_count -= 1
         self.shared[self.number * SLOT] = self.client_count
-        return self.resume_accepting()
+        return 0

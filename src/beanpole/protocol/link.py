@@ -31,8 +31,12 @@ KINDS: tuple[tuple[str, bool, tuple[int, int], tuple[int, int]], ...] = (
 """Each kind from 1 on: name, whether it means a client;
 bytes of its payload at least and at most, from a front and from a server."""
 
+GREETING = b"beanpole-"
+"""What every first line between servers begins with, whatever it asks for, and no command."""
+
 FIRST_LINE = re.compile(rb"beanpole-link 1 (-|[A-Za-z0-9_-]{1,64}) (\d{1,18}) (\d{1,18})\r\n")
 LINK = re.compile(rb"LINK (\d{1,18}) (\d{1,18})\r\n")
+LEADER = re.compile(rb"LEADER ([!-~]{1,400})\r\n")
 
 
 def first_line(cluster: str = "-", epoch: int = 0, map_epoch: int = 0) -> bytes:
@@ -55,6 +59,17 @@ def read_link_line(line: bytes) -> tuple[int, int] | None:
     """Return shard and largest body of a server that takes the link; None: it does not."""
     found = LINK.fullmatch(line)
     return (int(found[1]), int(found[2])) if found else None
+
+
+def leader_line(address: str) -> bytes:
+    """Return the answer of a server that does not take the link, but knows who does."""
+    return f"LEADER {address}\r\n".encode()
+
+
+def read_leader_line(line: bytes) -> str | None:
+    """Return the address of the server that takes the link, as another says it; None: it does not say so."""
+    found = LEADER.fullmatch(line)
+    return found[1].decode() if found else None
 
 
 @cython.cclass

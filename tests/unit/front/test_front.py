@@ -1,111 +1,16 @@
-"""A front between real clients and a server that a test plays, one turn at a time."""
+"""What a front does between its clients and the server."""
 
 import mmap
 import socket
 import struct
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
-from typing import Any
+from contextlib import ExitStack, closing
 
 import pytest
 
-from beanpole.front.front import Front
 from beanpole.front.limits import YIELD_NS
-from beanpole.protocol import limits
-from beanpole.protocol.link import FrameReader, frame
+from beanpole.protocol.link import frame
 from tests.servers import HOST, REPLY_TIMEOUT_S
-
-OPEN, DATA, FIN, CLOSE, ROOM, PING, DRAIN = range(1, 8)
-ROOM_BYTES = limits.LINK_ROOM_BYTES
-PIECE = limits.LINK_DATA_BYTES_MAX
-
-Frame = tuple[int, int, bytes]
-
-
-class Observer:
-    """Remembers why accepting paused."""
-
-    def __init__(self) -> None:
-        self.pauses: list[str] = []
-
-    def accept_paused(self, reason: str) -> None:
-        self.pauses.append(reason)
-
-
-class House:
-    """A front, its listening socket, and the server's end of its link."""
-
-    def __init__(self, listener: socket.socket, more: bytes = b"", **given: Any) -> None:  # noqa: ANN401 - those of a front
-        self.listener = listener
-        listener.setblocking(False)
-        self.clients: list[socket.socket] = []
-        self.link, theirs = socket.socketpair()
-        self.link.setblocking(False)
-        theirs.setblocking(False)
-        self.reader = FrameReader(True)
-        self.observer = Observer()
-        self.memory = given.setdefault("memory", mmap.mmap(-1, mmap.PAGESIZE))
-        coming = FrameReader(False)
-        coming.receive(more)
-        self.front = Front(theirs.detach(), coming, self.observer, **given)  # type: ignore[arg-type]
-        self.front.listen(listener.fileno(), listener.family == socket.AF_UNIX)
-
-    def run(self, turns: int = 4) -> None:
-        for _ in range(turns):
-            self.front.poll()
-
-    def connect(self, *, slow: bool = False) -> socket.socket:
-        """A client; one that is slow takes little at once."""
-        client = socket.socket(self.listener.family)
-        client.settimeout(REPLY_TIMEOUT_S)
-        if slow:
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        self.clients.append(client)
-        client.connect(self.listener.getsockname())
-        self.run()
-        return client
-
-    def close(self) -> None:
-        for each in (self.link, *self.clients):
-            each.close()
-
-    def send(self, *frames: tuple[int, int] | Frame) -> None:
-        """Send frames as the server, and let the front run."""
-        data = b"".join(frame(*each) for each in frames)
-        while data:
-            data = data[self.link.send(data) :]
-            self.run()
-
-    def frames(self) -> list[Frame]:
-        """What the front has sent since."""
-        found: list[Frame] = []
-        while True:
-            self.run(1)
-            try:
-                self.reader.receive(self.link.recv(PIECE))
-            except BlockingIOError:
-                return found
-            while (each := self.reader.next_frame()) is not None:
-                found.append(each)
-
-
-@pytest.fixture
-def house() -> Iterator[House]:
-    with served() as found:
-        yield found
-
-
-@contextmanager
-def served(more: bytes = b"", **given: Any) -> Iterator[House]:  # noqa: ANN401 - those of a front
-    """A house on a TCP socket."""
-    with socket.create_server((HOST, 0)) as listener, closing(House(listener, more, **given)) as found:
-        yield found
-
-
-def joined(frames: list[Frame], channel: int = 1) -> bytes:
-    """The bytes of a client."""
-    assert all(kind == DATA for number, kind, _ in frames if number == channel)
-    return b"".join(data for number, _, data in frames if number == channel)
+from tests.unit.front.house import CLOSE, DATA, FIN, OPEN, PIECE, PING, ROOM, ROOM_BYTES, House, joined, served
 
 
 def test_client_is_opened_and_its_bytes_go_both_ways(house: House) -> None:
@@ -234,14 +139,14 @@ def test_wrong_frame_ends_the_link(house: House, reason: str) -> None:
     house.connect()
     house.link.send(WRONG[reason])
     house.run()
-    assert (house.front.mistake, house.front.link_fd) == (reason, -1)
+    assert ([each for each, _ in house.ends], house.front.link_fd) == ([reason], -1)
 
 
 def test_more_than_there_is_room_for_ends_the_link(house: House) -> None:
     house.connect(slow=True)
     while house.front.link_fd >= 0:
         house.send((1, DATA, b"x" * 1000))
-    assert house.front.mistake == "DATA without room"
+    assert house.ends == [("DATA without room", 1)]
 
 
 def test_what_came_behind_the_first_line_is_not_lost() -> None:
@@ -255,7 +160,8 @@ def test_end_of_the_link_ends_the_front_and_what_came_before_is_passed_on(house:
     house.link.close()
     house.front.run()
     assert client.recv(100) == b"BYE\r\n"
-    assert not house.front.mistake
+    assert client.recv(100) == b""
+    assert house.ends == [("ended", 1)]
 
 
 def test_one_client_too_many_waits_for_a_place() -> None:

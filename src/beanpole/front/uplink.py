@@ -1,0 +1,160 @@
+"""A front's way to its server: finds the one that takes the link, and begins again when that ends.
+
+Each address is asked in turn, beginning with the one that took the last link. A server that does not lead says who
+does, and is believed once.
+"""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from beanpole import limits as shared_limits
+from beanpole.front.front import Front
+from beanpole.front.limits import LINK_OPEN_S, LINK_RETRY_S, LINK_RETRY_S_MAX, LINK_UNSENT_MS
+from beanpole.protocol.limits import LINK_LINE_BYTES_MAX
+from beanpole.protocol.link import FrameReader, first_line, read_leader_line, read_link_line
+from beanpole.server.listener import UNIX, split_address
+
+
+class LinkRefusedError(ConnectionError):
+    """What listens there knows no links, or none of this version."""
+
+
+def nothing(*_: object) -> None:
+    """Do nothing."""
+
+
+class Uplink:
+    """Keeps a front linked, from `start` to `close`."""
+
+    def __init__(  # noqa: PLR0913 - where to, and who is told
+        self,
+        front: Front,
+        addresses: Sequence[str],
+        cluster: str = "-",
+        epoch: int = 0,
+        *,
+        on_open: Callable[[str], object] = nothing,
+        on_failure: Callable[[str, str, bool], object] = nothing,
+    ) -> None:
+        """Ask at these addresses: ``HOST:PORT``, ``[IPv6]:PORT`` or ``unix:PATH``.
+
+        `cluster` and `epoch` are what the first line says (docs/link.md). `on_open` is called with an address when its
+        server has taken the link, `on_failure` when it has not, or the link has ended: with the address, a reason, and
+        whether it is a server that knows no links.
+        """
+        self.front = front
+        self.addresses = list(addresses)  # the one that is asked next comes first
+        self.first_line = first_line(cluster, epoch)
+        self.on_open = on_open
+        self.on_failure = on_failure
+        self.address = ""  # of the server that has taken the link; empty: there is none
+        self.loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[str] = self.loop.create_future()
+        self.running: asyncio.Task[None] | None = None
+        front.on_link_end = self.note_end
+
+    def start(self) -> None:
+        """Begin to look for a server."""
+        self.running = self.loop.create_task(self.run())
+        self.running.add_done_callback(self.note_defect)
+
+    def close(self) -> None:
+        """End the link, and look for no other."""
+        if self.running is not None:
+            self.running.cancel()
+        self.address = ""
+        self.front.close_link()
+
+    async def run(self) -> None:
+        """Keep a link until this is closed. Servers that end links at once are asked less and less often."""
+        pause_s = LINK_RETRY_S
+        while True:
+            began_s = self.loop.time()
+            if await self.carry() and self.loop.time() - began_s >= LINK_RETRY_S_MAX:
+                pause_s = LINK_RETRY_S
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LINK_RETRY_S_MAX)
+
+    async def carry(self) -> bool:
+        """Ask each address once; return when the link has ended that one took. False: none did."""
+        for _ in range(len(self.addresses)):
+            address = self.addresses[0]
+            try:
+                async with asyncio.timeout(LINK_OPEN_S):
+                    self.address, link, reader = await self.ask(address)
+                self.ended = self.loop.create_future()
+                self.front.attach(link.detach(), reader, asks=True)
+            except (OSError, ValueError) as error:
+                self.address = ""
+                reason = str(error) or f"no answer within {LINK_OPEN_S:g} s"
+                self.on_failure(address, reason, isinstance(error, LinkRefusedError))
+                self.addresses.append(self.addresses.pop(0))
+                continue
+            self.on_open(self.address)
+            reason = await self.ended
+            address, self.address = self.address, ""
+            self.on_failure(address, reason, False)
+            return True
+        return False
+
+    def note_defect(self, task: asyncio.Task[None]) -> None:
+        """Report to the loop what should not have happened."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.loop.call_exception_handler({"message": "Exception in an uplink", "exception": error})
+
+    def note_end(self, reason: str, channels: int) -> None:
+        """Take note that the link has ended by itself."""
+        observer: Any = self.front.observer
+        observer.link_closed(self.address, reason, channels, None)
+        self.ended.set_result(reason)
+
+    async def ask(self, address: str, *, follows: bool = True) -> tuple[str, socket.socket, FrameReader]:
+        """Connect and exchange the first lines; return the address that took the link, the link, and its reader.
+
+        Raises OSError and ValueError: there is no link to be had there. Raises LinkRefusedError: nor will there be.
+        """
+        reader = FrameReader(of_front=False)
+        link = await self.connect(address)
+        with contextlib.ExitStack() as opened:
+            opened.callback(link.close)
+            await self.loop.sock_sendall(link, self.first_line)
+            while (line := reader.take_line()) is None and reader.mistake is None:
+                data = await self.loop.sock_recv(link, LINK_LINE_BYTES_MAX)
+                if not data:
+                    raise ConnectionError("it has closed the connection")
+                reader.receive(data)
+            if read_link_line(line or b"") is not None:
+                opened.pop_all()
+                return address, link, reader
+        leader = read_leader_line(line or b"")
+        if leader is None:
+            raise LinkRefusedError("it takes no links: it is too old, no beanpole, or accepts clients by --fronts")
+        if not follows:
+            raise ConnectionError(f"it does not lead, although another says so; it says that {leader} does")
+        return await self.ask(leader, follows=False)
+
+    async def connect(self, address: str) -> socket.socket:
+        """Return a connection. Raises OSError: there is none to be had. Raises ValueError: it is no address."""
+        if address.startswith(UNIX):
+            return await self.connect_to(socket.AF_UNIX, address.removeprefix(UNIX))
+        host, port = split_address(address, shared_limits.PORT_DEFAULT)
+        found = await self.loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        for family, _, _, _, target in found[:-1]:
+            with contextlib.suppress(OSError):
+                return await self.connect_to(family, target)
+        return await self.connect_to(found[-1][0], found[-1][4])
+
+    async def connect_to(self, family: int, target: object) -> socket.socket:
+        link = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        try:
+            if family != socket.AF_UNIX:
+                link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                link.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, LINK_UNSENT_MS)
+            await self.loop.sock_connect(link, target)  # type: ignore[arg-type]  # whatever getaddrinfo says
+        except BaseException:
+            link.close()
+            raise
+        return link

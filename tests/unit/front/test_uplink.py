@@ -1,0 +1,160 @@
+"""A front's way to its server: which one takes the link, and what is said of those that don't."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+
+import pytest
+
+from beanpole.front.uplink import Uplink
+from beanpole.protocol.link import FrameReader, first_line, leader_line, link_line
+from tests.servers import HOST, REPLY_TIMEOUT_S
+
+Failure = tuple[str, str, bool]
+
+
+class Front:
+    """Remembers the links that it was given."""
+
+    def __init__(self) -> None:
+        self.links: asyncio.Queue[tuple[socket.socket, FrameReader]] = asyncio.Queue()
+        self.lines: list[tuple[object, ...]] = []
+        self.observer = SimpleNamespace(link_closed=lambda *about: self.lines.append(about))
+        self.on_link_end: Callable[[str, int], None] | None = None
+        self.closed = 0
+
+    def attach(self, link_fd: int, reader: FrameReader, asks: bool) -> None:
+        assert asks
+        self.links.put_nowait((socket.socket(fileno=link_fd), reader))
+
+    def close_link(self) -> None:
+        self.closed += 1
+
+
+class House:
+    """Servers that answer the first line as a test says, and an uplink to them."""
+
+    def __init__(self) -> None:
+        self.servers: list[asyncio.Server] = []
+        self.asked: list[bytes] = []
+        self.front = Front()
+        self.opened: list[str] = []
+        self.failures: asyncio.Queue[Failure] = asyncio.Queue()
+
+    async def server(self, answer: Callable[[], bytes]) -> str:
+        """The address of one; an empty answer closes the connection."""
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self.asked.append(await reader.readline())
+            writer.write(answer())
+            writer.close()
+
+        self.servers.append(await asyncio.start_server(serve, HOST, 0))
+        return "{}:{}".format(*self.servers[-1].sockets[0].getsockname())
+
+    def link(self, *addresses: str) -> Uplink:
+        self.uplink = Uplink(
+            self.front,  # type: ignore[arg-type]
+            addresses,
+            on_open=self.opened.append,
+            on_failure=lambda *about: self.failures.put_nowait(about),
+        )
+        self.uplink.start()
+        return self.uplink
+
+
+def run(test: Callable[[House], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        house = House()
+        async with asyncio.timeout(REPLY_TIMEOUT_S):
+            await test(house)
+        house.uplink.close()
+        assert house.front.closed == 1
+        for each in house.servers:
+            each.close()
+        while not house.front.links.empty():
+            house.front.links.get_nowait()[0].close()
+
+    asyncio.run(bounded())
+
+
+def test_link_is_attached_with_what_came_behind_its_line_and_looked_for_again_when_it_ends() -> None:
+    async def test(house: House) -> None:
+        address = await house.server(lambda: link_line(0, 65_535) + b"more")
+        uplink = house.link(address)
+        for count in (1, 2):
+            link, reader = await house.front.links.get()
+            link.close()
+            assert house.asked == [first_line()] * count
+            assert reader.next_frame() is None
+            assert (uplink.address, house.opened) == (address, [address] * count)
+            assert house.front.on_link_end is not None
+            house.front.on_link_end("ended", 3)
+            assert await house.failures.get() == (address, "ended", False)
+            assert house.front.lines == [(address, "ended", 3, None)] * count
+            assert uplink.address == ""
+
+    run(test)
+
+
+def test_server_that_leads_is_followed_and_asked_again_by_who_told_of_it() -> None:
+    async def test(house: House) -> None:
+        leader = await house.server(lambda: link_line(0, 1))
+        follower = await house.server(lambda: leader_line(leader))
+        house.link(follower)
+        (await house.front.links.get())[0].close()
+        assert house.opened == [leader]
+
+    run(test)
+
+
+def test_nodes_that_take_each_other_for_the_leader_are_not_followed_for_ever() -> None:
+    async def test(house: House) -> None:
+        first = await house.server(lambda: leader_line(second))
+        second = await house.server(lambda: leader_line(first))
+        third = await house.server(lambda: link_line(0, 1))
+        house.link(first, third)
+        (await house.front.links.get())[0].close()
+        address, reason, is_refusal = await house.failures.get()
+        assert (address, is_refusal) == (first, False)
+        assert "does not lead" in reason
+        assert (len(house.asked), house.opened) == (3, [third])
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "is_refusal"),
+    [
+        (b"UNKNOWN_COMMAND\r\n", "takes no links", True),
+        (b"LINK 0 1 2\r\n", "takes no links", True),
+        (b"x" * 600, "takes no links", True),
+        (b"", "has closed", False),
+    ],
+    ids=["no links", "another version", "no line", "closes"],
+)
+def test_next_address_is_asked_when_one_takes_no_link(answer: bytes, reason: str, is_refusal: bool) -> None:
+    async def test(house: House) -> None:
+        other, ours = await house.server(lambda: answer), await house.server(lambda: link_line(0, 1))
+        house.link(other, ours)
+        (await house.front.links.get())[0].close()
+        failure = await house.failures.get()
+        assert (failure[0], failure[2]) == (other, is_refusal)
+        assert reason in failure[1]
+
+    run(test)
+
+
+def test_address_at_which_nobody_listens_is_tried_again_and_again() -> None:
+    async def test(house: House) -> None:
+        with socket.socket() as taken:
+            taken.bind((HOST, 0))
+            address = "{}:{}".format(*taken.getsockname())
+            house.link(address)
+            for _ in range(3):
+                found, reason, is_refusal = await house.failures.get()
+                assert (found, is_refusal) == (address, False)
+                assert "Connect call failed" in reason or "refused" in reason
+
+    run(test)
