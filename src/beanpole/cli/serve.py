@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from beanpole.server.clusterroles import Passing
+
 EXIT_CODES = """\b
 Exit codes, the same as beanstalkd's:
   0    stopped by SIGTERM or SIGINT
@@ -160,9 +162,19 @@ NOT_IN_A_CLUSTER = {
     "fsync_ms": "-f is about the disk of this machine; leave it out with --cluster",
     "no_fsync": "-F is about the disk of this machine; leave it out with --cluster",
     "segment_bytes": "-s is about files; leave it out with --cluster",
-    "fronts": "--fronts is for a server alone, not yet for a node of a --cluster; leave one of them out",
+    "fronts": "--fronts is for a server alone: in a cluster followers have the clients' sockets, and `beanpole route`;"
+    " leave one of them out",
     "body_bytes_max": "-z would hold until another node leads; `beanpole cluster init` sets it for all nodes",
 }
+
+
+def passing() -> "Passing":
+    """Return how a node of a cluster passes its clients on while it follows."""
+    from beanpole.front.front import Front
+    from beanpole.front.uplink import Uplink
+    from beanpole.server.clusterroles import Passing
+
+    return Passing(Front, Uplink)
 
 
 def is_given(ctx: click.Context, name: str) -> bool:
@@ -350,7 +362,8 @@ def serve(ctx: click.Context, /, **given: Any) -> int:
     check_cluster(ctx, given)
     warn_of_ignored(ctx, given)
     given["fsync_ms"] = None if given.pop("no_fsync") else given["fsync_ms"] or 0
-    return int(app.serve(Settings(**given)))
+    settings = Settings(**given)
+    return int(app.serve(settings, passing=passing() if settings.cluster else None))
 
 
 serve.epilog = notes_of(serve) + EXIT_CODES

@@ -124,7 +124,7 @@ class Uplink:
             while (line := reader.take_line()) is None and reader.mistake is None:
                 data = await self.loop.sock_recv(link, LINK_LINE_BYTES_MAX)
                 if not data:
-                    raise ConnectionError("it has closed the connection")
+                    raise ConnectionError("it closes the connection: it does not lead the cluster that is meant")
                 reader.receive(data)
             if read_link_line(line or b"") is not None:
                 opened.pop_all()

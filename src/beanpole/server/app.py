@@ -9,6 +9,7 @@ import gc
 import os
 import socket
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from beanpole import limits as shared_limits
@@ -22,6 +23,7 @@ from beanpole.server.roles import AlwaysLeads
 from beanpole.server.settings import Settings
 
 if TYPE_CHECKING:
+    from beanpole.server.clusterroles import Passing
     from beanpole.server.fronts import Fronts
     from beanpole.server.supervisor import Supervisor
 
@@ -31,13 +33,14 @@ GC_THRESHOLDS = (50_000, 20, 100)
 """The engine makes no cycles, so a collection finds nothing; a rare one is for what the libraries leave."""
 
 
-def roles_for(settings: Settings) -> Callable[[Host], RoleSource]:
+def roles_for(settings: Settings, passing: "Passing | None") -> Callable[[Host], RoleSource]:
     """Return what makes the role source that the settings ask for."""
     if settings.cluster is None:
         return AlwaysLeads
     from beanpole.server.cluster import ClusterNode  # noqa: PLC0415 - most servers are none
 
-    return ClusterNode
+    assert passing is not None, "a node passes clients on"
+    return partial(ClusterNode, passing=passing)
 
 
 def loop_for(settings: Settings) -> Callable[[], asyncio.AbstractEventLoop]:
@@ -66,10 +69,11 @@ def open_fronts(settings: Settings, listeners: list[socket.socket], logger: Logg
     return fronts.Fronts(settings, listeners, logger)
 
 
-def serve(settings: Settings, make_console: "MakeConsole" = open_console) -> ExitCode:
+def serve(settings: Settings, make_console: "MakeConsole" = open_console, passing: "Passing | None" = None) -> ExitCode:
     """Run a server until a signal stops it; return the exit code of the process.
 
-    `make_console` is called in the loop if HTTP is to be served. Raises StartError: it can't start.
+    `make_console` is called in the loop if HTTP is to be served. `passing` is how a node of a cluster passes clients on
+    to the one that leads. Raises StartError: it can't start.
     """
     logger = open_logger(settings.log_format)
     descriptors_max = raise_descriptor_limit()
@@ -91,7 +95,7 @@ def serve(settings: Settings, make_console: "MakeConsole" = open_console) -> Exi
             import beanpole.server.directory  # noqa: PLC0415 - only a server with a log has one
         if settings.fronts:
             import beanpole.server.fronts  # noqa: F401, PLC0415 - most servers have none
-        roles_for(settings)
+        roles_for(settings, passing)
         become_user(settings.user)
 
     async def main() -> ExitCode:
@@ -99,7 +103,7 @@ def serve(settings: Settings, make_console: "MakeConsole" = open_console) -> Exi
         host = Host(settings, listeners, logger, descriptors_max, console)
         if settings.fronts:
             host.fronts = open_fronts(settings, listeners, logger)
-        return await host.run(roles_for(settings))
+        return await host.run(roles_for(settings, passing))
 
     if settings.http or settings.fronts:
         from beanpole.process.child import keep_to_ourselves  # noqa: PLC0415 - most servers have no processes

@@ -26,7 +26,7 @@ from beanpole.log.postgres.pgstore import opener
 from beanpole.log.postgres.store import QUESTION, ChangedError, LossError
 from beanpole.schedules.zones import data_version
 from beanpole.server.clusterlogs import ClusterObserver
-from beanpole.server.clusterroles import Roles
+from beanpole.server.clusterroles import Passing, Roles
 from beanpole.server.epoll import EpollTransport
 from beanpole.server.eventqueue import now_ns
 from beanpole.server.host import Host
@@ -44,14 +44,14 @@ CLUSTER_WATCH_S = 0.25  # seconds between two looks whether a node can serve its
 class ClusterNode:
     """A node: its cluster's log says whether it leads."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, passing: Passing) -> None:
         self.host = host
         self.settings = settings = host.settings
         assert settings.cluster is not None
         self.logger = host.logger
         self.loop = asyncio.get_running_loop()
         self.observer = ClusterObserver(self.logger)
-        self.roles = Roles(host, self.observer, self.serve_console)
+        self.roles = Roles(host, self.observer, self.serve_console, passing)
         self.answered = ""
         self.node = Node(
             opener(settings.cluster, settings.node),
@@ -172,7 +172,7 @@ class ClusterNode:
             leading = self.node.leading
             if leading is None or leading is not sent_away:
                 sent_away = None
-            if leading is not None or self.roles.reaching is not None:
+            if leading is not None or self.roles.uplink is not None:
                 known_ns = now_ns()
             elif now_ns() - known_ns > self.settings.cluster_wait_s * 1e9 and self.roles.holds_clients:
                 self.roles.send_away()

@@ -4,30 +4,26 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
 
 from beanpole.engine.engine import Engine
 from beanpole.log.encoder import Encoder
 from beanpole.log.postgres.leader import Leading
 from beanpole.log.postgres.store import Settings as ClusterSettings
 from beanpole.protocol.extensions import FORMAT_FIRST
+from beanpole.protocol.limits import LINK_LINE_BYTES_MAX
+from beanpole.protocol.link import leader_line, read_first_line
 from beanpole.server import limits
 from beanpole.server.clusterlogs import ClusterObserver
 from beanpole.server.connection import Transport
 from beanpole.server.epoll import EpollTransport
 from beanpole.server.eventqueue import now_ns
-from beanpole.server.forward import QUESTION, ForwardTransport, hello
 from beanpole.server.host import Host
-from beanpole.server.listener import split_address
 from beanpole.server.roles import open_clients
 from beanpole.server.turn import Turn, nothing
 
 LEADER_SILENT_NS = 5_000_000_000  # without the leader's address, after which a node says so to the others
-LEADER_CONNECT_S = 2.0  # that connecting to the leader's address may take
-LEADER_RETRY_S = 0.025  # until a node that could not connect to the leader's address tries again, the first time
-LEADER_PROBE_S = 2.0  # between two connections to the leader's address, which only show that it can be reached
-
-# By then what does not lead has closed a connection for the leader; what keeps it open for longer is taken for it.
-LEADER_ANSWER_S = 1.0
 
 
 def listens(listener: socket.socket) -> bool:
@@ -35,11 +31,49 @@ def listens(listener: socket.socket) -> bool:
     return bool(listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
 
 
-async def received(loop: asyncio.AbstractEventLoop, connection: socket.socket) -> bytes:
-    """Return what comes; nothing if the connection ends, in whichever way."""
-    with contextlib.suppress(ConnectionError):
-        return await loop.sock_recv(connection, 64)
-    return b""
+class Front(Protocol):
+    """What accepts clients and passes them over a link: a :class:`beanpole.front.front.Front`."""
+
+    on_link_asked: Callable[[int, bytes, bool], None] | None
+    run_soon: Callable[[], object] | None
+
+    def listen(self, fd: int, is_unix: bool) -> None:
+        """Accept connections from a listening socket."""
+
+    def stop_accepting(self) -> None:
+        """Accept no more connections."""
+
+    def fileno(self) -> int:
+        """Return the descriptor that is readable when there is something to do."""
+
+    def poll(self) -> None:
+        """Do what there is to do."""
+
+    def close_clients(self) -> None:
+        """Close every client, also those that wait for a link."""
+
+    def take_waiting(self) -> list[tuple[int, bool]]:
+        """Give up the clients of which nothing was read; return their descriptors, and which are Unix sockets."""
+
+
+class Uplink(Protocol):
+    """What gives a front its link: a :class:`beanpole.front.uplink.Uplink`."""
+
+    address: str
+
+    def start(self) -> None:
+        """Look for a server that takes the link, and again whenever it has ended."""
+
+    def close(self) -> None:
+        """End the link; those of which nothing was read wait for the next."""
+
+
+@dataclass(frozen=True)
+class Passing:
+    """How a node passes on its clients: the classes of what does."""
+
+    front: Callable[..., Front]
+    uplink: Callable[..., Uplink]
 
 
 class InboxClient:
@@ -62,7 +96,11 @@ class Roles:
     """What serves the clients of a node, whichever role it has: a :class:`beanpole.log.postgres.node.Roles`."""
 
     def __init__(
-        self, host: Host, observer: ClusterObserver, serve_console: Callable[[EpollTransport | None], None]
+        self,
+        host: Host,
+        observer: ClusterObserver,
+        serve_console: Callable[[EpollTransport | None], None],
+        passing: Passing,
     ) -> None:
         self.host = host
         self.settings = host.settings
@@ -71,31 +109,31 @@ class Roles:
         # Called with what serves clients here, and with None when they are not served here any more.
         self.serve_console = serve_console
         self.loop = loop = asyncio.get_running_loop()
-        self.refused = asyncio.Event()  # set when the leader did not take a client: it may be gone
-        self.forward = ForwardTransport(
-            loop,
+        self.front = front = passing.front(
             host.observer,
-            min(host.settings.connections_max, max(1, host.descriptors_free // 2)),
+            min(host.settings.connections_max, host.descriptors_free),
             wait_ns=int(host.settings.cluster_wait_s * 1e9),
-            on_refused=self.refused.set,
         )
-        loop.add_reader(self.forward.fileno(), self.forward.run)
+        front.on_link_asked = self.answer_link
+        front.run_soon = lambda: loop.call_soon(front.poll)
+        loop.add_reader(front.fileno(), front.poll)
+        self.make_uplink = passing.uplink
         self.clients: EpollTransport | None = None
         self.log: Leading | None = None
         self.leader = ""  # the address of the leader that is followed; empty: there is none
-        # Follows the leader's address; None: this node leads, or knows no leader.
-        self.reaching: asyncio.Task[None] | None = None
-        self.reached_ns = 0  # when the leader's address was reached last, or when this node began to try
+        self.uplink: Uplink | None = None  # to the leader; None: this node leads, or knows no leader
+        self.has_link = False
+        self.reached_ns = 0  # when the link to the leader was lost, or this node began to look for it
         self.turns_away = False
         self.is_stopping = False
 
     @property
     def unreached_s(self) -> float:
-        return (now_ns() - self.reached_ns) / 1e9 if self.reaching is not None else 0.0
+        return (now_ns() - self.reached_ns) / 1e9 if self.uplink is not None and not self.has_link else 0.0
 
     @property
     def reaches_leader(self) -> bool:
-        """Whether the leader's address can be reached, as far as this node has tried lately."""
+        """Whether the leader can be reached, as far as this node has tried lately."""
         return self.unreached_s * 1e9 < LEADER_SILENT_NS
 
     def make_engine(self, records: Encoder, settings: ClusterSettings) -> Engine:
@@ -125,81 +163,53 @@ class Roles:
             return
         self.leader = note["address"]
         self.reached_ns = now_ns()
-        self.reaching = self.loop.create_task(self.reach(self.leader, hello(cluster, epoch)))
+        self.uplink = self.make_uplink(
+            self.front, [self.leader], cluster, epoch, on_open=self.leader_reached, on_failure=self.leader_not_reached
+        )
+        self.uplink.start()
 
     def stop_following(self) -> None:
         """Close the clients that are passed to a leader; those of which nothing was read wait, and new ones."""
-        self.forward.wait()
+        self.front.stop_accepting()
         self.leader = ""
-        if self.reaching is not None:
-            self.reaching.cancel()
-            self.reaching = None
+        self.has_link = False
+        if self.uplink is not None:
+            self.uplink.close()
+            self.uplink = None
 
     def stop(self) -> None:
         """Close the clients that are not served here, and take none, whoever leads then: they would be cut."""
         self.is_stopping = True
         self.stop_following()
-        self.forward.stop()
+        self.front.close_clients()
 
-    async def reach(self, address: str, first_line: bytes) -> None:
-        """Connect to the leader again and again, to know whether it can be reached; pass clients on while it can."""
-        passes = False
-        question = first_line + QUESTION
-        pause_s = retry_s = LEADER_RETRY_S
-        while True:
-            try:
-                async with asyncio.timeout(LEADER_CONNECT_S):
-                    family, target = await self.connect(address, question)
-                question = b""  # it is the leader: from here on it may close clients while nothing is confirmed
-            except (OSError, ValueError) as error:
-                reason = str(error) or f"no answer within {LEADER_CONNECT_S:.0f} s"
-                self.observer.leader_unreachable(address, reason, self.unreached_s)
-                if self.unreached_s > self.settings.cluster_wait_s and not self.turns_away:
-                    passes = False
-                    self.send_away()
-                    self.observer.clients_sent_away("the leader is not reached", self.unreached_s)
-                pause_s = min(2 * pause_s, LEADER_PROBE_S)
-            else:
-                self.reached_ns = now_ns()
-                pause_s = LEADER_PROBE_S
-                if not passes:
-                    passes = True
-                    self.forward.lead_to(family, target, first_line, self.listen())
-                    self.host.ready()
-                else:
-                    self.forward.go_on()
-            if await self.is_refused(pause_s):
-                await asyncio.sleep(retry_s)
-                retry_s = min(2 * retry_s, LEADER_PROBE_S)
-            else:
-                retry_s = LEADER_RETRY_S
+    def leader_reached(self, _address: str) -> None:
+        """Take clients: there is a link for them."""
+        self.has_link = True
+        self.front.stop_accepting()
+        for fd, each in zip(self.listen(), self.listeners, strict=True):
+            self.front.listen(fd, each.family == socket.AF_UNIX)
+        self.host.ready()
 
-    async def is_refused(self, seconds: float) -> bool:
-        """Wait for a while; whether the leader did not take a client, which ends the waiting."""
-        self.refused.clear()
-        try:
-            await asyncio.wait_for(self.refused.wait(), seconds)
-        except TimeoutError:
-            return False
-        return True
+    def leader_not_reached(self, address: str, reason: str, _is_refusal: bool) -> None:
+        """Say why there is no link; send clients away when there has been none for long."""
+        if self.has_link:
+            self.has_link = False
+            self.reached_ns = now_ns()
+        self.observer.leader_unreachable(address, reason, self.unreached_s)
+        if self.unreached_s > self.settings.cluster_wait_s and not self.turns_away:
+            self.send_away()
+            self.observer.clients_sent_away("the leader is not reached", self.unreached_s)
 
-    async def connect(self, address: str, question: bytes) -> tuple[int, tuple[str, int]]:
-        """Connect to the leader and close; return where it was reached. Names are resolved beside the loop.
+    def answer_link(self, fd: int, came: bytes, _is_unix: bool) -> None:
+        """Say who leads to a front that asks for a link to any server; close a node that takes this one for the leader.
 
-        If there is a question, what closes without an answer is not the leader. One that is silent may have no place.
+        Two nodes that take each other for the leader must not go on for ever.
         """
-        host, port = split_address(address, self.settings.port)
-        found = await self.loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        family, _, _, _, target = found[0]
-        with socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as probe:
-            await self.loop.sock_connect(probe, target)
-            if question:
-                await self.loop.sock_sendall(probe, question)
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(LEADER_ANSWER_S):
-                        if not await received(self.loop, probe):
-                            raise ConnectionError("what listens there closes: it does not lead this cluster")
-        return family, target  # type: ignore[return-value]  # IPv6 has four parts, which connect(2) takes as well
+        with socket.socket(fileno=fd) as asking, contextlib.suppress(OSError):
+            said = read_first_line(came or asking.recv(LINK_LINE_BYTES_MAX))
+            if said is not None and said[:2] == ("-", 0) and self.leader:
+                asking.send(leader_line(self.leader))
 
     # --- listening ----------------------------------------------------------------------------------------------------
 
@@ -219,7 +229,8 @@ class Roles:
 
     def send_away(self) -> None:
         """Close every client, and each that comes, until there is something to serve them with."""
-        self.forward.stop()
+        self.front.stop_accepting()
+        self.front.close_clients()
         if self.clients is not None:
             self.clients.stop_accepting()
             self.clients.close_clients()
@@ -242,12 +253,11 @@ class Roles:
         engine.extensions = log.format if log.format >= FORMAT_FIRST else 0
         self.clients = clients = open_clients(self.host, engine, log, log.clock_offset_ns or 0)
         cluster = log.store.settings.cluster
-        clients.hello = hello(cluster, log.epoch)
         clients.link_targets = {("-", 0), (cluster, 0), (cluster, log.epoch)}
         log.start(clients.send_held, lambda _: None)
         log.inbox.put = InboxClient(clients.turn, lambda: now_ns() + clients.clock_offset_ns).put
         self.serve_console(clients)
-        for fd, is_unix in self.forward.take_waiting():
+        for fd, is_unix in self.front.take_waiting():
             clients.take(fd, is_unix)
         self.accept()
         self.loop.add_reader(clients.fileno(), clients.run)

@@ -12,12 +12,9 @@ cdef class Socket(Transport):
     cdef EpollTransport epoll
     cdef int fd                          # -1: closed
     cdef bint thorough                   # a read that is short does not mean that there is no more
-    cdef bint fresh                      # a node of the cluster may say first for which leader its client is
-    cdef bint passed_on                  # a node of the cluster did say so: it passes on what its client sends
+    cdef bint fresh                      # too little has come to know whether this is a link
     cdef bint own                        # the server's own, no client's
     cdef bint hung_up                    # the peer sends no more: read until the end
-    cdef bint unread                     # too little has come to know whether this is a link
-    cdef bint check_hello(self) except -1
     cdef bint is_link(self, Connection connection) noexcept
     cdef int become_link(self, Connection connection) except -1
 
@@ -31,7 +28,6 @@ cdef class EpollTransport(EventQueue):
     cdef readonly Turn turn
     cdef object loop                     # the asyncio loop that calls run()
     cdef public bint observe_connections # every connection that comes and goes is reported
-    cdef public bytes hello              # the first line of a client that another node passes on; empty: there is none
     cdef object wall_clock               # `Callable[[], int]`, the wall clock; None: that of the system
     cdef char *read_buffer
     cdef list by_fd                      # Connection or None, by its socket's descriptor

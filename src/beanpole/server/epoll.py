@@ -27,7 +27,6 @@ from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.libc.string import memcmp
 
 from beanpole.server import limits
-from beanpole.server.forward import HELLO
 from beanpole.server.listener import peer_text
 
 if TYPE_CHECKING:
@@ -54,8 +53,6 @@ class Socket(Transport):
     def wake(self, now_ns, connection):
         """Read once and run what came."""
         size: cython.Py_ssize_t
-        if self.fresh and not self.check_hello():
-            return 0
         decoder = connection.decoder
         empty: cython.bint = decoder.at == decoder.end
         room: cython.Py_ssize_t = RECEIVE_BYTES_FIRST if connection.light else RECEIVE_BYTES_PER_TURN
@@ -67,7 +64,7 @@ class Socket(Transport):
                 decoder.borrow(target, size)
             else:
                 decoder.extend(size)
-            if self.unread and self.is_link(connection):
+            if self.fresh and self.is_link(connection):
                 return self.become_link(connection)
             connection.share_ns -= size * INPUT_BYTE_COST_NS
             return connection.run(now_ns)
@@ -78,40 +75,15 @@ class Socket(Transport):
             self.readable = True
         elif last_error != EAGAIN:
             self.gone = True
-            self.cut = self.passed_on
         return 0
-
-    def check_hello(self):
-        """Take the first line of a client that another node passes on, if it is one; whether commands may follow.
-
-        It names the cluster and the epoch. A node that does not lead in that epoch takes no client of it.
-        """
-        hello: bytes = self.epoll.hello
-        found: cython.char[80]
-        size: cython.Py_ssize_t = posix.recv(self.fd, found, min(len(hello), 80), posix.MSG_DONTWAIT | posix.MSG_PEEK)
-        if size < 0 and last_error == EAGAIN:
-            self.readable = False
-            return False
-        start: bytes = found[: max(size, 0)]
-        if size > 0 and start == hello[:size]:
-            if size == len(hello):
-                posix.recv(self.fd, found, size, posix.MSG_DONTWAIT)
-                self.passed_on = True
-            elif not self.hung_up:
-                self.readable = False  # the rest of it, or of a command that begins alike, makes it readable again
-                return False
-        else:
-            self.gone = start.startswith(HELLO)
-        self.fresh = False
-        return not self.gone
 
     def is_link(self, connection):
         """Whether what has come begins as a link does; while too little has come, it is input that waits for more."""
         decoder = connection.decoder
         there: cython.Py_ssize_t = min(decoder.end - decoder.at, LINK_BYTES)
         found: cython.bint = memcmp(decoder.input + decoder.at, LINK, there) == 0
-        self.unread = found and there < LINK_BYTES
-        return found and not self.unread
+        self.fresh = found and there < LINK_BYTES
+        return found and not self.fresh
 
     def become_link(self, connection):
         """Give up the socket, with what has come, for a link; the session that was opened for it ends."""
@@ -135,11 +107,8 @@ class Socket(Transport):
         return sent
 
     def peer(self) -> str:
-        """Return the address of the client, or of the node that passes it on."""
-        if self.own:
-            return "console"
-        address = peer_text(self.fd)
-        return f"a client of the node at {address}" if self.passed_on else address
+        """Return the address of the client."""
+        return "console" if self.own else peer_text(self.fd)
 
     def linger(self, connection):
         """Close the connection a moment later."""
@@ -185,7 +154,6 @@ class EpollTransport(EventQueue):
         self.by_fd = []
         self.carriers = {}
         self.carried = []
-        self.hello = b""
         self.link_targets = {("-", 0)}
         self.sockets_max = 2**31
         self.connections_max = connections_max
@@ -309,7 +277,6 @@ class EpollTransport(EventQueue):
             # A client that has reset its connection reads no reply: what it sent last still runs, as it does when a
             # producer closes without reading, but not what is left after that.
             socket.gone = True
-            socket.cut = socket.passed_on
         if events & posix.EPOLLOUT and socket.blocked:
             socket.blocked = False
             self.watch_fd(socket.fd, CLIENT_EVENTS, posix.EPOLL_CTL_MOD)
@@ -350,8 +317,7 @@ class EpollTransport(EventQueue):
         socket.epoll = self
         socket.fd = fd
         socket.own = own
-        socket.fresh = not own and len(self.hello) > 0
-        socket.unread = not own and self.open_link is not None
+        socket.fresh = not own and self.open_link is not None
         self.socket_count += not own
         socket.thorough = thorough
         connection: Connection = self.turn.open(now_ns, socket, own)

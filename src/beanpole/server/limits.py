@@ -29,7 +29,6 @@ RECEIVE_BYTES_PER_TURN = (
     131_072  # of one connection: two bodies of the default limit, so bulk does not delay the others
 )
 RECEIVE_BYTES_FIRST = 66_560  # of one that is served first: a body of the default limit must not cost two reads
-FORWARD_BYTES_PER_TURN = 4_194_304  # that a follower passes on: a few milliseconds, for which a quiet client waits
 TURN_COST_NS = 4_000_000  # of the commands over all connections: about what a quiet client waits at most
 SHARE_COST_NS = 300_000  # of the commands of one connection in a turn: about a thousand commands in one packet
 LIGHT_COST_NS = 30_000  # the share of a new connection, and of one that used less; it is served before the others

@@ -197,7 +197,7 @@ def test_a_leader_with_the_address_of_another_cluster_hands_over(
         ):
             cluster.wait_leader("b")
             reasons = [str(line["reason"]) for line in b.events("leader is not reached")]
-            assert any("does not lead this cluster" in each for each in reasons), reasons
+            assert any("does not lead the cluster" in each for each in reasons), reasons
 
 
 def test_a_leader_whose_name_does_not_resolve_is_a_log_line(cluster: Cluster) -> None:

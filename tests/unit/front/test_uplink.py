@@ -130,7 +130,7 @@ def test_nodes_that_take_each_other_for_the_leader_are_not_followed_for_ever() -
         (b"UNKNOWN_COMMAND\r\n", "takes no links", True),
         (b"LINK 0 1 2\r\n", "takes no links", True),
         (b"x" * 600, "takes no links", True),
-        (b"", "has closed", False),
+        (b"", "does not lead the cluster", False),
     ],
     ids=["no links", "another version", "no line", "closes"],
 )

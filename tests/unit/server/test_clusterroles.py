@@ -1,7 +1,8 @@
 """Serving the clients of a node: in each of its roles, and at its end."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import socket
+from collections.abc import Callable, Coroutine, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,12 +10,14 @@ import pytest
 
 from beanpole.engine.engine import Engine
 from beanpole.errors import ExitCode
+from beanpole.front.front import Front
 from beanpole.log.limits import CLUSTER_FORMAT
 from beanpole.log.log import Log
 from beanpole.protocol.extensions import FEATURE_NAMES, FORMAT_NEWEST, FORMATS
+from beanpole.protocol.link import first_line
 from beanpole.server import limits
 from beanpole.server.clusterlogs import ClusterObserver
-from beanpole.server.clusterroles import Roles
+from beanpole.server.clusterroles import LEADER_SILENT_NS, Passing, Roles
 from beanpole.server.connection import Connection
 from beanpole.server.logs import Logger
 from beanpole.server.loop import ServerLoop
@@ -22,6 +25,7 @@ from beanpole.server.observer import SlowTurn
 from beanpole.server.process import ProcessFacts
 from beanpole.server.roles import AlwaysLeads
 from beanpole.server.settings import Settings
+from tests.servers import HOST
 
 
 class LeadersLog(Log):
@@ -44,11 +48,31 @@ class Observer:
         self.slow.append(slow)
 
 
-def host_of(observer: Observer) -> Any:  # noqa: ANN401 - as much of one as is asked for
-    """A process without listeners and console."""
+class Uplink:
+    """What gives a front its link, as a test says."""
+
+    made: Sequence["Uplink"] = ()
+    address = ""
+
+    def __init__(self, _front: Front, addresses: Sequence[str], cluster: str, epoch: int, **calls: Any) -> None:  # noqa: ANN401
+        self.means = (addresses, cluster, epoch)
+        self.on_open: Callable[[str], None] = calls["on_open"]
+        self.on_failure: Callable[[str, str, bool], None] = calls["on_failure"]
+        self.is_closed = False
+        Uplink.made = [*Uplink.made, self]
+
+    def start(self) -> None:
+        """A test says when there is a link."""
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def host_of(observer: Observer, *listeners: socket.socket, **settings: Any) -> Any:  # noqa: ANN401 - as much of one as is asked for
+    """A process without a console."""
     return SimpleNamespace(
-        settings=Settings(),
-        listeners=[],
+        settings=Settings(node="me", **settings),
+        listeners=listeners,
         connections_max=1,
         descriptors_free=2,
         observer=observer,
@@ -61,9 +85,10 @@ def host_of(observer: Observer) -> Any:  # noqa: ANN401 - as much of one as is a
     )
 
 
-def roles_of(observer: Observer) -> Roles:
-    """What serves the clients of a node that has no listener."""
-    return Roles(host_of(observer), ClusterObserver(Logger(str)), lambda _: None)
+def roles_of(observer: Observer, *listeners: socket.socket, **settings: Any) -> Roles:  # noqa: ANN401 - as of a server
+    """What serves the clients of a node."""
+    host = host_of(observer, *listeners, **settings)
+    return Roles(host, ClusterObserver(Logger(str)), lambda _: None, Passing(Front, Uplink))
 
 
 def test_slow_turns_of_a_node_that_leads_are_reported() -> None:
@@ -171,7 +196,80 @@ def test_a_node_that_stops_follows_no_leader() -> None:
         roles = roles_of(Observer())
         roles.stop()
         roles.follow({"node": "b", "address": "127.0.0.1:1"}, 7, "c")
-        assert roles.reaching is None
+        assert roles.uplink is None
         assert not roles.leader
 
     asyncio.run(stop())
+
+
+LEADER = {"node": "b", "address": "10.0.0.2:11300"}
+
+
+def accepts(listener: socket.socket) -> bool:
+    """Whether a client can connect."""
+    with socket.socket() as client:
+        return client.connect_ex(listener.getsockname()) == 0
+
+
+def test_follower_takes_clients_when_it_has_a_link_and_sends_them_away_when_it_had_none_for_long() -> None:
+    async def follow() -> None:
+        with socket.socket() as listener:
+            listener.bind((HOST, 0))
+            listener.setblocking(False)
+            roles = roles_of(Observer(), listener, cluster_wait_s=20)
+            roles.follow(LEADER, 7, "c")
+            uplink = Uplink.made[-1]
+            assert uplink.means == ([LEADER["address"]], "c", 7)
+            assert not accepts(listener)
+            uplink.on_failure(LEADER["address"], "refused", False)
+            assert not roles.turns_away
+            for _ in range(2):
+                uplink.on_open(LEADER["address"])
+                assert (roles.holds_clients, roles.reaches_leader) == (True, True)
+                assert accepts(listener)
+                roles.reached_ns -= 60_000_000_000
+                uplink.on_failure(LEADER["address"], "ended", False)
+                assert (roles.holds_clients, roles.reaches_leader) == (True, True), "it has just had a link"
+                roles.reached_ns -= LEADER_SILENT_NS
+                uplink.on_failure(LEADER["address"], "refused", False)
+                assert (roles.holds_clients, roles.reaches_leader) == (True, False)
+                roles.reached_ns -= 20_000_000_000
+                uplink.on_failure(LEADER["address"], "refused", False)
+                assert roles.turns_away
+            roles.follow({"node": "d", "address": "10.0.0.4:11300"}, 8, "c")
+            assert uplink.is_closed
+            roles.stop()
+            assert Uplink.made[-1].is_closed
+
+    asyncio.run(follow())
+
+
+@pytest.mark.parametrize(
+    ("epoch", "line", "answer"),
+    [
+        (7, first_line(), b"LEADER 10.0.0.2:11300\r\n"),
+        (7, first_line("c", 7), b""),
+        (7, first_line("c"), b""),
+        (7, b"beanpole-forward c 7\r\n\r\n", b""),
+        (0, first_line(), b""),
+    ],
+)
+@pytest.mark.parametrize("was_read", [True, False])
+def test_who_asks_a_follower_for_a_link_is_told_the_leader_or_closed(
+    epoch: int, line: bytes, answer: bytes, was_read: bool
+) -> None:
+    async def ask() -> None:
+        roles = roles_of(Observer())
+        roles.follow(LEADER, epoch, "c")
+        ours, theirs = socket.socketpair()
+        theirs.setblocking(False)
+        with ours:
+            if not was_read:
+                ours.send(line)
+            roles.answer_link(theirs.detach(), line if was_read else b"", True)
+            assert ours.recv(100) == answer
+            if answer:
+                assert ours.recv(100) == b""
+        roles.stop()
+
+    asyncio.run(ask())
