@@ -13,3 +13,9 @@ LINK_RETRY_S_MAX = 2.0  # and at most, doubled each time; a link that has held f
 LINK_UNSENT_MS = 3_000  # that bytes may wait for an answer of the other machine: as long as silence
 WAIT_S = 10.0  # that a client waits for a server, before it is closed
 DRAIN_S = 60.0  # that clients may take to finish when a router stops
+
+# --- A router of several shards ---------------------------------------------------------------------------------------
+
+EMPTY_NS = 10_000_000  # how long a shard that had no job is asked last
+KEPT_JOBS_MAX = 400  # ids in a reply to keep-session, as many as of one server: they fit a line
+PAGE_BYTES = 262_144  # of bodies in a list of jobs, and of a list of sessions: a page ends there, as a server's does
