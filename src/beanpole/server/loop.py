@@ -94,7 +94,7 @@ class ServerLoop(asyncio.SelectorEventLoop):
 
     def remove_reader(self, fd: int) -> bool:  # type: ignore[override]
         if self.readers.pop(fd, None) is None:
-            return False
+            return super().remove_reader(fd)  # of asyncio's own, which adds by another name
         if self.waiting.clients is None:
             return super().remove_reader(fd)
         self.waiting.clients.remove_reader(fd)

@@ -129,3 +129,18 @@ def test_a_descriptor_is_watched_before_while_and_after_a_server_is_served() -> 
         os.close(writes)
 
     run(test)
+
+
+def test_asyncio_forgets_the_descriptors_of_its_own_sockets() -> None:
+    """The next one has the same number, and can be waited for."""
+
+    async def test() -> None:
+        with serving() as (loop, _):
+            for _ in range(2):
+                ours, theirs = socket.socketpair()
+                ours.setblocking(False)
+                with ours, theirs:
+                    loop.call_soon(theirs.sendall, b"x")
+                    assert await loop.sock_recv(ours, 1) == b"x"
+
+    run(test)
