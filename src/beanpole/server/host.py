@@ -5,13 +5,11 @@ doesn't know which of the two it has.
 """
 
 import asyncio
-import os
 import signal
 import socket
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-import beanpole
 from beanpole.errors import ExitCode
 from beanpole.server import listener
 from beanpole.server.logs import Logger
@@ -21,7 +19,7 @@ from beanpole.server.process import (
     notify_systemd,
     open_descriptor_count,
     remove_ready_file,
-    write_ready_file,
+    report_ready,
 )
 from beanpole.server.settings import Settings
 
@@ -123,20 +121,7 @@ class Host:
             self.is_ready = True
             if self.console is not None:
                 self.console.start()
-            self.report_ready()
-
-    def report_ready(self) -> None:
-        """Report that clients are answered: to the ready file, the log and systemd."""
-        if self.settings.ready_file is not None:
-            write_ready_file(self.settings.ready_file, self.addresses)
-        self.logger.info("listening", addresses=self.addresses, pid=os.getpid(), version=beanpole.__version__)
-        if any(map(listener.is_on_all_addresses, self.listeners)):
-            effect = "whoever reaches this machine can take and delete jobs: there is no password"
-            advice = (
-                "name an address of a private network, with -l 127.0.0.1 for example, or keep others out by a firewall"
-            )
-            self.logger.warning("listening on all addresses", effect=effect, advice=advice)
-        notify_systemd("READY=1")
+            report_ready(self.settings.ready_file, self.addresses, self.listeners, self.logger)
 
     def stop(self, number: signal.Signals) -> None:
         self.stopping.set()

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import beanpole
 from beanpole.errors import ExitCode, StartError
+from beanpole.server import listener
+from beanpole.server.logs import Logger
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,6 +101,21 @@ def write_ready_file(path: "Path", addresses: list[str]) -> None:
         unfinished.replace(path)
     except OSError as error:
         raise StartError(f"cannot write the ready file {path}: {error.strerror}", ExitCode.FAILED) from error
+
+
+def report_ready(path: "Path | None", addresses: list[str], listeners: list[socket.socket], logger: Logger) -> None:
+    """Report that clients are answered: to the ready file, the log and systemd.
+
+    Raises StartError: the ready file can't be written.
+    """
+    if path is not None:
+        write_ready_file(path, addresses)
+    logger.info("listening", addresses=addresses, pid=os.getpid(), version=beanpole.__version__)
+    if any(map(listener.is_on_all_addresses, listeners)):
+        effect = "whoever reaches this machine can take and delete jobs: there is no password"
+        advice = "name an address of a private network, with -l 127.0.0.1 for example, or keep others out by a firewall"
+        logger.warning("listening on all addresses", effect=effect, advice=advice)
+    notify_systemd("READY=1")
 
 
 def remove_ready_file(path: "Path", addresses: list[str] | None = None) -> None:
