@@ -9,14 +9,16 @@ import os
 import socket
 import stat
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from beanpole.errors import ExitCode, StartError
+from beanpole.server import limits
 
 HTTP_BIND_TRIES = 40  # how often the address of the console is bound at a start while something else has it
 HTTP_BIND_PAUSE_S = 0.05
 """Seconds between these: a console whose server was killed needs about a tenth of a second to end."""
 
+UNIX_NEXT = ".next"  # what the path of a Unix socket ends with until it takes the place of another
 UNIX = "unix:"  # what the address of a Unix socket begins with; the path follows
 SYSTEMD_FIRST_FD = 3  # the first descriptor that a socket unit hands over (sd_listen_fds(3))
 
@@ -51,18 +53,39 @@ def split_address(text: str, port: int) -> tuple[str, int]:
     return host, int(rest)
 
 
-def bind_unix(path: str) -> socket.socket:
-    """Bind a Unix socket. A socket file that nobody listens at is left over and replaced; any other file is not."""
+def bind_unix(path: str, *, shared: bool = False) -> socket.socket:
+    """Bind a Unix socket. A socket file that nobody listens at is left over and replaced; any other file is not.
+
+    With `shared` also one at which somebody listens: who is connected there stays so, and new clients come here.
+    """
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if stat.S_ISSOCK(os.lstat(path).st_mode):
             if is_answered(path):
+                if shared:
+                    return succeed_unix(listener, path)
                 raise OSError(errno.EADDRINUSE, "another server listens there")
             os.unlink(path)  # noqa: PTH108 - pathlib would be a twentieth of the start
     except FileNotFoundError:
         pass
     listener.bind(path)
     return listener
+
+
+def succeed_unix(listener: socket.socket, path: str) -> socket.socket:
+    """Listen in place of who listens at the path of a Unix socket: nobody who connects meanwhile is refused."""
+    bound = path + UNIX_NEXT
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(bound)  # noqa: PTH108 - see above
+    listener.bind(bound)
+    listener.listen(limits.BACKLOG)
+    os.rename(bound, path)  # noqa: PTH104 - see above
+    return listener
+
+
+def unix_path(listener: socket.socket) -> str:
+    """Return the path of a Unix socket, to which its file may have been renamed since it was bound."""
+    return str(listener.getsockname()).removesuffix(UNIX_NEXT)
 
 
 def is_answered(path: str) -> bool:
@@ -80,7 +103,7 @@ def is_answered(path: str) -> bool:
 
 def socket_files(listeners: list[socket.socket]) -> dict[str, tuple[int, int]]:
     """Return the files of Unix sockets that were just bound, with what shows later that they are still the same."""
-    paths = [each.getsockname() for each in listeners if each.family == socket.AF_UNIX]
+    paths = [unix_path(each) for each in listeners if each.family == socket.AF_UNIX]
     return {path: identity(path) for path in paths}
 
 
@@ -98,10 +121,13 @@ def remove_socket_files(files: dict[str, tuple[int, int]]) -> None:
                 os.unlink(path)  # noqa: PTH108 - see above
 
 
-def bind_tcp(family: socket.AddressFamily, address: tuple[object, ...], *, dual_stack: bool = False) -> socket.socket:
-    """Bind a TCP address. Accepted sockets inherit the options."""
+def bind_tcp(
+    family: socket.AddressFamily, address: tuple[object, ...], *, dual_stack: bool = False, shared: bool = False
+) -> socket.socket:
+    """Bind a TCP address. Accepted sockets inherit the options. With `shared` others may bind it who say so."""
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, shared)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if family == socket.AF_INET6:
@@ -114,27 +140,27 @@ def bind_tcp(family: socket.AddressFamily, address: tuple[object, ...], *, dual_
     return listener
 
 
-def bind_everywhere(port: int) -> socket.socket:
+def bind_everywhere(port: int, *, shared: bool = False) -> socket.socket:
     """Bind every address, IPv6 and IPv4 in one socket where the system has IPv6."""
     try:
-        return bind_tcp(socket.AF_INET6, ("::", port), dual_stack=True)
+        return bind_tcp(socket.AF_INET6, ("::", port), dual_stack=True, shared=shared)
     except OSError:
-        return bind_tcp(socket.AF_INET, ("", port))
+        return bind_tcp(socket.AF_INET, ("", port), shared=shared)
 
 
-def bind(address: str, port: int) -> socket.socket:
+def bind(address: str, port: int, *, shared: bool = False) -> socket.socket:
     """Bind one address as the user wrote it. Raises StartError: it can't be resolved or bound."""
     where = address
     try:
         if address.startswith(UNIX):
-            return bind_unix(address.removeprefix(UNIX))
+            return bind_unix(address.removeprefix(UNIX), shared=shared)
         host, port = split_address(address, port)
         where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         # A str would be encoded by the codec for names that are not ASCII, whose import takes a millisecond.
         name = host.encode() if host.isascii() else host
         found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, target = found[0]
-        return bind_tcp(family, target)
+        return bind_tcp(family, target, shared=shared)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise StartError(f"cannot listen on {where}: {reason}", ExitCode.CANNOT_LISTEN) from error
@@ -174,13 +200,16 @@ def inherited(environment: Mapping[str, str]) -> list[socket.socket]:
         raise StartError(message, ExitCode.CANNOT_LISTEN) from error
 
 
-def open_all(addresses: tuple[str, ...], port: int) -> list[socket.socket]:
-    """Bind every address, or everywhere when there is none; all or nothing."""
+def open_all(addresses: tuple[str, ...], port: int, *, shared: bool = False) -> list[socket.socket]:
+    """Bind every address, or everywhere when there is none; all or nothing.
+
+    With `shared` those who listen there already, and said so as well, go on, and new clients come to either.
+    """
     opened: list[socket.socket] = []
     try:
         if not addresses:
-            opened.append(bind_everywhere(port))
-        opened.extend(bind(address, port) for address in addresses)
+            opened.append(bind_everywhere(port, shared=shared))
+        opened.extend(bind(address, port, shared=shared) for address in addresses)
     except OSError as error:
         raise StartError(f"cannot listen on port {port}: {error.strerror}", ExitCode.CANNOT_LISTEN) from error
     except StartError:
@@ -206,9 +235,26 @@ def address_text(listener: socket.socket) -> str:
     """Return a bound address as ``tcp:HOST:PORT``, ``tcp:[IPv6]:PORT`` or ``unix:PATH``."""
     name = listener.getsockname()
     if listener.family == socket.AF_UNIX:
-        return f"unix:{name}"
+        return f"unix:{unix_path(listener)}"
     host, port = name[:2]
     return f"tcp:[{host}]:{port}" if listener.family == socket.AF_INET6 else f"tcp:{host}:{port}"
+
+
+def reaches(address: str, listeners: Iterable[socket.socket], port: int) -> bool:
+    """Whether whoever connects to an address would come to one of these sockets. A name that is not found does not."""
+    if address.startswith(UNIX):
+        path = os.path.realpath(address.removeprefix(UNIX))
+        return any(each.family == socket.AF_UNIX and os.path.realpath(unix_path(each)) == path for each in listeners)
+    host, port = split_address(address, port)
+    bound = [each for each in listeners if each.family != socket.AF_UNIX and each.getsockname()[1] == port]
+    with contextlib.suppress(OSError):
+        for family, _, _, _, target in socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM) if bound else []:
+            if any(each.getsockname()[0] == target[0] for each in bound):
+                return True
+            with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+                probe.bind((target[0], 0))  # it is one of this machine's
+                return any(map(is_on_all_addresses, bound))
+    return False
 
 
 def is_on_all_addresses(listener: socket.socket) -> bool:
@@ -218,7 +264,7 @@ def is_on_all_addresses(listener: socket.socket) -> bool:
 def name_of(listener: socket.socket) -> str:
     """Return what others may call a server that listens here: where it listens on every address, with its host."""
     if listener.family == socket.AF_UNIX:
-        return f"{os.uname().nodename}:{listener.getsockname()}"
+        return f"{os.uname().nodename}:{unix_path(listener)}"
     port = listener.getsockname()[1]
     if is_on_all_addresses(listener):
         return f"{os.uname().nodename}:{port}"
