@@ -17,9 +17,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, NoReturn
 
@@ -138,17 +139,41 @@ def beanstalkd_server(*flags: str) -> Iterator[Server]:
 @contextmanager
 def beanpole_server(*flags: str) -> Iterator[Server]:
     """A running Beanpole, the one that this Python would import."""
+    with _beanpole("serve", 0, *flags) as (pid, port):
+        yield Server("beanpole", pid, port)
+
+
+@contextmanager
+def routed_server(*flags: str, port: int = 0) -> Iterator[Server]:
+    """The same behind a router: `pid` is the server's, `port` the router's."""
+    with beanpole_server(*flags) as behind, _beanpole("route", port, "--to", f"{HOST}:{behind.port}") as router:
+        yield Server("beanpole", behind.pid, router[1])
+
+
+OpenServer = Callable[..., AbstractContextManager[Server]]
+
+WAYS: dict[str, OpenServer] = {
+    "default": beanpole_server,
+    "fronts": partial(beanpole_server, "--fronts", "2"),
+    "router": routed_server,
+}
+"""How clients reach a server: what they see is the same."""
+
+
+@contextmanager
+def _beanpole(verb: str, port: int, *flags: str) -> Iterator[tuple[int, int]]:
+    """The id and the port of a program that accepts clients."""
     with tempfile.TemporaryDirectory() as folder:
         ready_file, messages = Path(folder, "ready"), Path(folder, "messages")
-        command = [sys.executable, "-m", "beanpole", "serve", "-l", HOST, "-p", "0", "--ready-file", str(ready_file)]
+        listen = ["-l", HOST, "-p", str(port), "--ready-file", str(ready_file)]
         with messages.open("wb") as output:
-            process = _start([*command, *flags], output)
+            process = _start([sys.executable, "-m", "beanpole", verb, *listen, *flags], output)
         try:
             port = _port_when_ready(process, ready_file)
-            assert port, f"the server did not start:\n{messages.read_text(errors='replace')}"
-            yield Server("beanpole", process.pid, port)
+            assert port, f"{verb} did not start:\n{messages.read_text(errors='replace')}"
+            yield process.pid, port
             assert process.poll() is None, (
-                f"the server ended by itself with {process.returncode}:\n{messages.read_text(errors='replace')}"
+                f"{verb} ended by itself with {process.returncode}:\n{messages.read_text(errors='replace')}"
             )
         finally:
             stop_process(process)

@@ -7,7 +7,7 @@ import greenstalk
 import pytest
 
 from beanpole import Client
-from tests.servers import HOST, Server, beanpole_server
+from tests.servers import HOST, WAYS, Server
 
 Connect: TypeAlias = "Callable[..., greenstalk.Client[bytes]]"
 
@@ -15,10 +15,10 @@ NOBODY = 2**64 - 1
 """An id that no job has."""
 
 
-@pytest.fixture(scope="module", params=[(), ("--fronts", "2")], ids=["default", "fronts"])
+@pytest.fixture(scope="module", params=WAYS)
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """One server for all, as it is and behind fronts; each test works in tubes of its own."""
-    with beanpole_server("-z", "1000000", *request.param) as running:
+    """One server for all, as it is and behind fronts and a router; each test works in tubes of its own."""
+    with WAYS[request.param]("-z", "1000000") as running:
         yield running
 
 

@@ -7,17 +7,16 @@ import pytest
 import yaml
 from pystalk.client import BeanstalkClient, BeanstalkError
 
-from tests.servers import HOST, Server, beanpole_server
+from tests.servers import HOST, WAYS, Server, beanpole_server
 
 
 @pytest.fixture(
     scope="module",
-    params=[(), ("--one-reply-per-send",), ("--fronts", "2")],
-    ids=["default", "one-reply-per-send", "fronts"],
+    params=[*WAYS, "one-reply-per-send"],
 )
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """One server for all tests: as it is, with the option that is meant for this client, and behind fronts."""
-    with beanpole_server(*request.param) as running:
+    """One server for all tests: as it is, behind fronts and a router, and with the option meant for this client."""
+    with WAYS[request.param]() if request.param in WAYS else beanpole_server("--one-reply-per-send") as running:
         yield running
 
 

@@ -3,9 +3,8 @@
 A failure prints the conversation's seed: `DIFFERENTIAL_SEED=<seed> pytest tests/differential` runs that one alone.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack
-from functools import partial
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from tests.differential.conversation import BODY_BYTES_MAX, Conversation
 from tests.differential.differences import DIFFERENCES, NORMALISED
 from tests.differential.side import OBSERVER, Part, ServerSide, WorldSide, split_replies
 from tests.seeds import seeds
-from tests.servers import Server, beanpole_server, beanstalkd_server, beanstalkd_version, missing_peer
+from tests.servers import WAYS, OpenServer, beanstalkd_server, beanstalkd_version, missing_peer
 
 SEEDS = seeds(80, "DIFFERENTIAL_SEED")
 """One for each conversation."""
@@ -25,8 +24,6 @@ STEPS = 60
 
 FLAGS = ("-z", str(BODY_BYTES_MAX))
 """What every server is started with."""
-
-OpenServer = Callable[..., AbstractContextManager[Server]]
 
 NAMES = "abcd"
 """Who takes part in a conversation."""
@@ -120,15 +117,14 @@ def shortened(replies: list[str]) -> str:
     return ", ".join(repr(reply if len(reply) < 200 else reply[:60] + "...") for reply in replies)
 
 
-@pytest.fixture(scope="module", params=[((), 1), (("--fronts", "2"), 4)], ids=["default", "fronts"])
+@pytest.fixture(scope="module", params=WAYS)
 def comparison(request: pytest.FixtureRequest) -> Iterator[Comparison]:
-    """All sides, connected; Beanpole as it is, and behind fronts."""
+    """All sides, connected; Beanpole as it is, and, for some of the conversations, behind fronts and a router."""
     if beanstalkd_version() != "1.12":
         missing_peer("beanstalkd 1.12")
     with ExitStack() as stack:
-        flags, each = request.param
-        comparison = Comparison(stack, partial(beanpole_server, *flags))
-        comparison.seeds = SEEDS[::each]
+        comparison = Comparison(stack, WAYS[request.param])
+        comparison.seeds = SEEDS if request.param == "default" else SEEDS[::4]
         yield comparison
 
 

@@ -323,9 +323,10 @@ def start_in_vain(
     env: Mapping[str, str] | None = None,
     listen: bool = True,
     limits: Mapping[int, int] | None = None,
+    command: list[str] | None = None,
 ) -> Outcome:
     """Starts a server that must end by itself; `limits` are limits of resources."""
-    arguments = [*COMMAND, *(["-l", HOST, "-p", "0"] if listen else []), *flags]
+    arguments = [*(command or COMMAND), *(["-l", HOST, "-p", "0"] if listen else []), *flags]
     done = forks.run(
         arguments,
         capture_output=True,

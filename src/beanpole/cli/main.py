@@ -53,6 +53,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Run": {
         "serve": ("serve", "Run the server."),
+        "route": ("route", "Carry many clients over one connection to a server or cluster."),
         "worker": ("worker", "Run the handlers of a program."),
         "console": ("console", "Serve pages, an API and metrics of servers over HTTP."),
         "cluster": ("cluster", "Make a cluster and look after it."),
@@ -89,8 +90,10 @@ MEANT = {
     "outbox": "relay",
     "ls": "tubes",
     "ps": "sessions",
+    "proxy": "route",
     "purge": "clear",
     "retry": "kick",
+    "router": "route",
     "run": "serve",
     "schedules": "schedule",
     "start": "serve",

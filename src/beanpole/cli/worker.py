@@ -213,7 +213,7 @@ def give_metrics(found: "Worker", address: str, files: dict[str, tuple[int, int]
         found.metrics_open = listen
 
 
-def address_of(metrics: str, number: int) -> str:
+def address_of(metrics: str, number: int, port: int = METRICS_PORT_DEFAULT) -> str:
     """The address for the metrics of one of several processes: the next port, or a path with its number."""
     from beanpole.server import listener
 
@@ -221,7 +221,7 @@ def address_of(metrics: str, number: int) -> str:
         return metrics
     if metrics.startswith(listener.UNIX):
         return f"{metrics}.{number}"
-    host, port = listener.split_address(metrics, METRICS_PORT_DEFAULT)
+    host, port = listener.split_address(metrics, port)
     port = port and port + number - 1
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

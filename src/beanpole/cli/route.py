@@ -1,0 +1,212 @@
+"""``beanpole route``: clients' sockets in processes of their own, for a server or cluster elsewhere."""
+
+import asyncio
+import functools
+import mmap
+import os
+import socket
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from beanpole import limits as shared_limits
+from beanpole.address import SCHEME, Address
+from beanpole.cli.common import URL
+from beanpole.cli.quantities import Duration, notes_of
+from beanpole.cli.serve import check_listen, made, option
+from beanpole.cli.wrapping import SETTINGS
+from beanpole.errors import ExitCode
+from beanpole.server.options import OPTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from beanpole.front.router import Router, Settings
+    from beanpole.process.crew import Lifeline
+    from beanpole.server.logs import Logger
+
+METRICS_PORT_DEFAULT = 11382  # the one behind a worker's
+RESERVED = 24  # file descriptors of a process that are no clients'
+PROCESSES_MAX = 64  # as of fronts: each has a line of the page of memory that they share
+
+EXIT_CODES = """\b
+Exit codes:
+  0    stopped by SIGTERM or SIGINT
+  1    a fault; the last line of the log says which
+  2    what listens at the addresses of --to takes no links
+  5    wrong arguments
+  33   the user does not exist, or the router may not become it
+  111  an address can't be resolved or bound
+"""
+
+SHARED = ("listen", "port", "user", "connections_max", "ready_file", "log_format")
+"""Options that are those of `beanpole serve`, by their settings."""
+
+
+def check_to(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the addresses of the servers, each once."""
+    found = [str(each).removeprefix(SCHEME) for url in value for each in Address.from_url(url).each()]
+    twice = next((each for each in found if found.count(each) > 1), None)
+    if twice is not None:
+        raise click.BadParameter(f"{twice} is there twice", ctx, parameter)
+    return tuple(found)
+
+
+def shared_options(command: "click.decorators.FC") -> "click.decorators.FC":
+    for row in reversed(OPTIONS):
+        if row.setting in SHARED:
+            command = made(row)(command)
+    return command
+
+
+@click.command(context_settings=SETTINGS)
+@option(
+    "--to",
+    type=URL,
+    multiple=True,
+    required=True,
+    callback=check_to,
+    metavar="URL",
+    help="The server: beanstalk://HOST:PORT, HOST:PORT or unix:PATH; of a cluster HOST,HOST. May be repeated.",
+)
+@shared_options
+@option(
+    "--processes",
+    type=click.IntRange(1, PROCESSES_MAX),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Take clients in so many processes, each with a link of its own.",
+)
+@option(
+    "--wait", "wait_s", type=Duration(), default=10, show_default=True, help="How long a client waits for a server."
+)
+@option(
+    "--drain",
+    "drain_s",
+    type=Duration(),
+    default=60,
+    show_default=True,
+    help="How long clients may take to finish when the router stops.",
+)
+@option(
+    "--metrics",
+    metavar="ADDR",
+    callback=lambda ctx, parameter, value: value and check_listen(ctx, parameter, (value,))[0],
+    help="Serve metrics for Prometheus, and /health, on ADDR, HOST:PORT or unix:PATH; of a further process a port on.",
+)
+def route(to: tuple[str, ...], **given: Any) -> int:
+    """Take clients and carry them over one connection, a link, to the server that leads.
+
+    Clients need nothing to know of it. They wait while there is no server. SIGTERM stops it: no new clients, those that
+    are there have the time of --drain; a second signal ends it at once. The next router may begin before.
+    """
+    from beanpole.front.router import Settings
+    from beanpole.process.child import keep_to_ourselves
+    from beanpole.server import listener
+    from beanpole.server.logs import open_logger
+    from beanpole.server.process import become_user, raise_descriptor_limit, remove_ready_file, report_ready
+
+    starter = os.getpid()
+    logger = open_logger(given["log_format"])
+    listeners = listener.inherited(os.environ)
+    keeps_listening = bool(listeners)
+    if listeners and given["listen"]:
+        logger.warning("listen ignored", reason="systemd handed over the sockets")
+    if not listeners:
+        refuse_itself(paths_of(to) & paths_of(given["listen"]))
+        listeners = listener.open_all(given["listen"], given["port"], shared=True)
+    refuse_itself([each for each in to if listener.reaches(each, listeners, shared_limits.PORT_DEFAULT)])
+    files = {} if keeps_listening else listener.socket_files(listeners)
+    if given["user"] is not None:
+        become_user(given["user"])
+    connections_max = min(given["connections_max"], given["processes"] * (raise_descriptor_limit() - RESERVED))
+    settings = Settings(to, given["wait_s"], given["drain_s"], connections_max, given["processes"], keeps_listening)
+    addresses = [listener.address_text(each) for each in listeners]
+    ready = functools.partial(report_ready, given["ready_file"], addresses, listeners, logger)
+    keep_to_ourselves()
+    try:
+        return run(settings, listeners, logger, given["metrics"], ready)
+    finally:
+        if os.getpid() == starter:  # each process of a crew comes by here
+            listener.remove_socket_files(files)
+            if given["ready_file"] is not None:
+                remove_ready_file(given["ready_file"], addresses)
+
+
+route.epilog = notes_of(route) + EXIT_CODES
+
+
+def paths_of(addresses: "Iterable[str]") -> set[str]:
+    """Return the Unix sockets among addresses, by what their paths lead to."""
+    return {f"unix:{os.path.realpath(each[5:])}" for each in addresses if each.startswith("unix:")}
+
+
+def refuse_itself(addresses: "Iterable[str]") -> None:
+    for each in addresses:
+        raise click.UsageError(f"--to {each} leads to this router itself")
+
+
+def run(
+    settings: "Settings",
+    listeners: list[socket.socket],
+    logger: "Logger",
+    metrics: str | None,
+    ready: "Callable[[], None]",
+) -> int:
+    """Run a router in as many processes as are asked for; return the exit code."""
+    from beanpole.process.child import name_of
+    from beanpole.process.crew import Crew
+    from beanpole.server.limits import FRONT_SLOT
+
+    memory = mmap.mmap(-1, mmap.PAGESIZE)
+    numbers = memoryview(memory).cast("q")
+    for each in range(settings.processes):
+        numbers[each * FRONT_SLOT] = -1  # it has no clients, and takes none
+
+    def work(lifeline: "Lifeline | None" = None) -> int:
+        from beanpole.front.router import Router
+        from beanpole.server.loop import ServerLoop
+
+        async def main() -> None:
+            number = lifeline.number - 1 if lifeline else 0
+            router = Router(settings, listeners, logger, memory, number)
+            loop = asyncio.get_running_loop()
+
+            def begin() -> None:
+                if number == 0:
+                    ready()
+                if lifeline:
+                    lifeline.begin(functools.partial(stop_soon, loop, router))
+
+            await router.run(begin, services_of(router, metrics, number + 1))
+
+        with asyncio.Runner(loop_factory=ServerLoop) as runner:
+            runner.run(main())
+        return ExitCode.OK
+
+    def stop_soon(loop: asyncio.AbstractEventLoop, router: "Router") -> None:
+        loop.call_soon_threadsafe(router.stop, "the process that started it")
+
+    def note_end(number: int, pid: int, code: int, in_s: float) -> None:
+        numbers[(number - 1) * FRONT_SLOT] = -1
+        how: dict[str, object] = {"code": code} if code >= 0 else {"signal": name_of(-code)}
+        logger.warning("process ended", number=number, pid=pid, **how, in_s=in_s)
+
+    code = work() if settings.processes == 1 else Crew(settings.processes, work, note_end).run()
+    logger.info("stopped", exit_code=code)
+    return code
+
+
+def services_of(router: "Router", metrics: str | None, number: int) -> list[Any]:
+    """Return what serves the metrics of a router's process, if asked for. Raises StartError: it can't listen."""
+    if not metrics:
+        return []
+    from beanpole.cli.worker import address_of
+    from beanpole.server import listener
+    from beanpole.worker.metrics import MetricsServer
+
+    sockets = listener.open_all((address_of(metrics, number, METRICS_PORT_DEFAULT),), METRICS_PORT_DEFAULT)
+    for each in sockets:
+        each.listen()
+    return [MetricsServer(sockets, router.metrics, router.health)]
