@@ -123,9 +123,9 @@ class Places:
     def _find(self, name: bytes) -> Place:
         homes = self.map.homes(name)
         shards = dict.fromkeys(homes)
-        if name in self.everywhere:
+        if name in self.everywhere or name in self.map.everywhere:
             shards |= dict.fromkeys(self.map.shards.values())
-        for each in (self.map, *self.map.before):
+        for each in self.map.before:
             shards |= dict.fromkeys(self._by_number[shard.numbers[0]] for shard in each.holds(name))
         return Place(homes, tuple(shards))
 
