@@ -51,6 +51,10 @@ class Uplink:
         self.on_open = on_open
         self.on_failure = on_failure
         self.address = ""  # of the server that has taken the link; empty: there is none
+        # Whether the server asked last is there, though it takes no link for now: it took the connection, and is silent
+        # for want of a place, or has taken a link before.
+        self.is_there = False
+        self.has_opened = False
         self.loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[str] = self.loop.create_future()
         self.running: asyncio.Task[None] | None = None
@@ -93,6 +97,7 @@ class Uplink:
                 self.on_failure(address, reason, isinstance(error, LinkRefusedError))
                 self.addresses.append(self.addresses.pop(0))
                 continue
+            self.has_opened = True
             self.on_open(self.address)
             reason = await self.ended
             address, self.address = self.address, ""
@@ -117,12 +122,15 @@ class Uplink:
         Raises OSError and ValueError: there is no link to be had there. Raises LinkRefusedError: nor will there be.
         """
         reader = FrameReader(of_front=False)
+        self.is_there = False
         link = await self.connect(address)
         with contextlib.ExitStack() as opened:
             opened.callback(link.close)
+            self.is_there = True
             await self.loop.sock_sendall(link, self.first_line)
             while (line := reader.take_line()) is None and reader.mistake is None:
                 data = await self.loop.sock_recv(link, LINK_LINE_BYTES_MAX)
+                self.is_there = self.has_opened
                 if not data:
                     raise ConnectionError("it closes the connection: it does not lead the cluster that is meant")
                 reader.receive(data)

@@ -60,6 +60,7 @@ class Uplink(Protocol):
     """What gives a front its link: a :class:`beanpole.front.uplink.Uplink`."""
 
     address: str
+    is_there: bool  # the server asked last is there, though it takes no link for now
 
     def start(self) -> None:
         """Look for a server that takes the link, and again whenever it has ended."""
@@ -134,7 +135,8 @@ class Roles:
     @property
     def reaches_leader(self) -> bool:
         """Whether the leader can be reached, as far as this node has tried lately."""
-        return self.unreached_s * 1e9 < LEADER_SILENT_NS
+        is_there = self.uplink is not None and self.uplink.is_there
+        return is_there or self.unreached_s * 1e9 < LEADER_SILENT_NS
 
     def make_engine(self, records: Encoder, settings: ClusterSettings) -> Engine:
         """Return an empty engine."""

@@ -146,6 +146,30 @@ def test_next_address_is_asked_when_one_takes_no_link(answer: bytes, reason: str
     run(test)
 
 
+def test_server_that_takes_no_link_for_now_is_there() -> None:
+    """One that has no place says nothing; one that can't serve closes, and is known if it took a link before."""
+
+    async def test(house: House) -> None:
+        loop = asyncio.get_running_loop()
+        with socket.create_server((HOST, 0)) as server:
+            server.setblocking(False)
+            uplink = house.link("{}:{}".format(*server.getsockname()))
+            for answer, is_there in ((b"", False), (link_line(0, 1), False), (b"", True)):
+                asking, _ = await loop.sock_accept(server)
+                assert await loop.sock_recv(asking, 100) == first_line()
+                assert uplink.is_there
+                await loop.sock_sendall(asking, answer)
+                asking.close()
+                if answer:
+                    (await house.front.links.get())[0].close()
+                    assert house.front.on_link_end is not None
+                    house.front.on_link_end("ended", 0)
+                await house.failures.get()
+                assert uplink.is_there == is_there
+
+    run(test)
+
+
 def test_address_at_which_nobody_listens_is_tried_again_and_again() -> None:
     async def test(house: House) -> None:
         with socket.socket() as taken:

@@ -53,6 +53,7 @@ class Uplink:
 
     made: Sequence["Uplink"] = ()
     address = ""
+    is_there = False
 
     def __init__(self, _front: Front, addresses: Sequence[str], cluster: str, epoch: int, **calls: Any) -> None:  # noqa: ANN401
         self.means = (addresses, cluster, epoch)
@@ -233,6 +234,9 @@ def test_follower_takes_clients_when_it_has_a_link_and_sends_them_away_when_it_h
                 roles.reached_ns -= LEADER_SILENT_NS
                 uplink.on_failure(LEADER["address"], "refused", False)
                 assert (roles.holds_clients, roles.reaches_leader) == (True, False)
+                uplink.is_there = True
+                assert roles.reaches_leader, "a leader that is full must not hand over for that"
+                uplink.is_there = False
                 roles.reached_ns -= 20_000_000_000
                 uplink.on_failure(LEADER["address"], "refused", False)
                 assert roles.turns_away
