@@ -7,6 +7,7 @@ disk, stand beside the cluster.
 
 import argparse
 import os
+import select
 import signal
 import socket
 import statistics
@@ -27,7 +28,7 @@ from benchmarks.bench.dial import allow_descriptors, dial, open_group
 from benchmarks.bench.load import Load
 from benchmarks.bench.measure import WARM_UP_S
 from benchmarks.bench.plan import Group
-from benchmarks.bench.server import OURS, running
+from benchmarks.bench.server import OURS, Server, running
 from benchmarks.cluster_servers import Nodes, Postgres, postgres, wait_until
 from tests.databases import program
 
@@ -147,7 +148,6 @@ class Bench:
                 if name in self.figures:
                     self.say(f"{ours}-{name}", self.figures[ours] / self.figures[name], f"× {name}; asked ≥ {asked}")
             self.lone(nodes)
-            self.peek(nodes)
         finally:
             nodes.stop()
 
@@ -176,6 +176,23 @@ class Bench:
         near_us, far_us = (statistics.median(each) * 1e6 for each in (direct, passed))
         self.say("peek-us", near_us, "p50 of a peek at the leader, µs")
         self.say("forwarding-us", far_us - near_us, "what forwarding adds, µs; asked ≤ 60")
+
+    def passing(self) -> None:
+        """The leader's processor time for a peek of 50 clients, which are its own, and those of a follower, in turn."""
+        nodes = self.cluster(("a", "b"))
+        try:
+            leader = nodes.leader()
+            pid = nodes.processes[leader].pid
+            own, passed = (nodes.address(name) for name in sorted("ab", key=lambda name: name != leader))
+            spent = [(peeks_cpu_s(pid, own), peeks_cpu_s(pid, passed)) for _ in range(self.rounds)]
+            self.peek(nodes)
+        finally:
+            nodes.stop()
+        own_us, passed_us = (statistics.median(each) * 1e6 for each in zip(*spent, strict=True))
+        self.say(
+            "passing-us", passed_us, f"µs of the leader's processor for a peek of a follower's client; own {own_us:.2f}"
+        )
+        self.say("passing-own", passed_us / own_us, "× a peek of its own client")
 
     def inbox(self) -> None:
         """Jobs that transactions put, beside workers that fetch and delete the same rows from a table of their own."""
@@ -377,6 +394,26 @@ def lags_of(marks: list[tuple[int, int]], noted: str) -> list[int]:
     return lags
 
 
+def peeks_cpu_s(pid: int, address: tuple[str, int], seconds: float = 0.5) -> float:
+    """Return a process's processor time for each peek of 50 clients that have one in flight."""
+    server = Server(pid, address, 0.0)
+    count, before_s, began = 0, 0.0, time.monotonic()
+    with ExitStack() as stack, select.epoll() as poll:
+        clients = [stack.enter_context(closing(dial(address))) for _ in range(50)]
+        by_fd = {each.fileno(): each for each in clients}
+        for fd, client in by_fd.items():
+            poll.register(fd, select.EPOLLIN)
+            client.sendall(b"peek 1\r\n")
+        while (passed := time.monotonic() - began) < 2 * seconds:
+            if not before_s and passed >= seconds:
+                count, before_s = 0, server.cpu_s()
+            for fd, _ in poll.poll():
+                by_fd[fd].recv(4096)
+                by_fd[fd].sendall(b"peek 1\r\n")
+                count += 1
+    return (server.cpu_s() - before_s) / count
+
+
 class Putting(threading.Thread):
     """A client that puts, one after the other, at the next address when one does not answer."""
 
@@ -436,6 +473,7 @@ def handed_over(nodes: Nodes, _leader: str) -> None:
 ROWS: dict[str, Callable[[Bench], None]] = {
     "baselines": Bench.baselines,
     "speed": Bench.speed,
+    "passing": Bench.passing,
     "inbox": Bench.inbox,
     "lag": Bench.lag,
     "failover": Bench.failover,
