@@ -1,8 +1,8 @@
 """What stands between clients and a server, and what it costs both: `python -m benchmarks.route [ROW...]`.
 
-Directly, through HAProxy in TCP mode, and through fronts (`serve --fronts N`), in one run and in turn, so that a busy
-machine is busy for all. Processor time is that of the processes for a command; the median of the rounds is printed.
-A further way is a line of WAYS.
+Directly, through HAProxy in TCP mode, through fronts (`serve --fronts N`) and through a router (`route`), whose clients
+come over TCP or a Unix socket, in one run and in turn, so that a busy machine is busy for all. Processor time is that
+of the processes for a command; the median of the rounds is printed. A further way is a line of WAYS.
 """
 
 import argparse
@@ -27,6 +27,7 @@ from benchmarks.bench.plan import Group
 from benchmarks.bench.server import HOST, OURS, Address, Server, free_port, running, stop
 
 LARGE_BYTES = 67_108_864
+ROUTE = (*OURS[:3], "route")
 SERVE = (*OURS, "-z", str(LARGE_BYTES))
 IDLE_CLIENTS = 2000
 VISITORS = 50
@@ -94,11 +95,30 @@ def fronted(count: int, flags: tuple[str, ...]) -> Iterator[Way]:
         yield Way(way.address, way.server, tuple(Server(int(each), way.address, 0.0) for each in children))
 
 
+@contextmanager
+def routed(flags: tuple[str, ...], *, unix: bool = False) -> Iterator[Way]:
+    """A router carries the clients over a link of TCP."""
+    with straight(flags) as way, tempfile.TemporaryDirectory() as folder:
+        path, ready = Path(folder, "socket"), Path(folder, "ready")
+        port = free_port()
+        listen = f"unix:{path}" if unix else f"{HOST}:{port}"
+        to = f"{HOST}:{way.server.address[1]}"
+        process = subprocess.Popen([*ROUTE, "--to", to, "-l", listen, "--ready-file", str(ready)])
+        try:
+            address: Address = str(path) if unix else (HOST, port)
+            await_answer(address)
+            yield Way(address, way.server, (Server(process.pid, address, 0.0),))
+        finally:
+            stop(process)
+
+
 WAYS: dict[str, Callable[[tuple[str, ...]], AbstractContextManager[Way]]] = {
     "direct": straight,
     "HAProxy": proxied,
     "1 front": partial(fronted, 1),
     "8 fronts": partial(fronted, 8),
+    "router": routed,
+    "unix router": partial(routed, unix=True),
 }
 
 
@@ -154,12 +174,13 @@ def load_beside(way: Way, seconds: float) -> Figures:
 def visits(way: Way, seconds: float) -> Figures:
     """Processor time of a client that connects, puts, and goes; so many do so at a time."""
     job = b"put 0 0 60 100\r\n" + b"x" * 100 + b"\r\n"
+    connect = dial if isinstance(way.address, str) else socket.create_connection
     count = 0
     before = way.cpu_s()
     ends_at = time.monotonic() + seconds
     while time.monotonic() < ends_at:
         with ExitStack() as stack:
-            socks = [stack.enter_context(socket.create_connection(way.address)) for _ in range(VISITORS)]
+            socks = [stack.enter_context(connect(way.address)) for _ in range(VISITORS)]
             for sock in socks:
                 sock.sendall(job)
             for sock in socks:
