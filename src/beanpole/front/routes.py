@@ -194,8 +194,6 @@ def reserve(request: Request) -> Gathering[bytes]:
         shard, reply = event
         if reply in (TOLD, b""):
             reply = yield from take(request, shard, question)
-        elif reply == TIMED_OUT and until_ns is not None:
-            break
         if reply not in (TIMED_OUT, b""):
             return bytes(reply)
     return TIMED_OUT

@@ -5,6 +5,7 @@ import pytest
 from beanpole.front.gather import Ask
 from beanpole.front.merging import ok
 from beanpole.front.routes import ROUTES
+from beanpole.limits import SHARD_ID_BITS
 from beanpole.protocol.commands import Verb
 from tests.unit.front.shards import FIRST_B, FIRST_C, A, B, C, Session
 
@@ -71,7 +72,9 @@ def test_move_jobs_has_one_bound_for_all_places(session: Session) -> None:
 def test_no_job_is_moved_to_a_tube_that_is_elsewhere(session: Session) -> None:
     session.put(B, b"t", b"x")
     assert session.say(b"move-jobs t ready 3 to=here") == b"ELSEWHERE a\r\n"
+    session.asked.clear()
     assert session.say(b"move-jobs t ready 3 to=there") == b"MOVED 1\r\n"
+    assert [name for name, line in session.asked if line.startswith(b"move-jobs")] == ["b"]
     assert session.say(b"change-job %d tube=here" % (FIRST_B + 1)) == b"ELSEWHERE a\r\n"
     assert session.say(b"change-job %d tube=t" % (FIRST_B + 1)) == b"CHANGED\r\n"
     assert session.say(b"change-job %d pri=3" % (FIRST_B + 1)) == b"CHANGED\r\n"
@@ -163,11 +166,12 @@ def test_list_jobs_in_order_has_the_best_of_all_places_first(session: Session) -
     assert ids_of(session.say(b"list-jobs t delayed 9 order=next")) == [soon, later]
 
 
-def test_list_sessions_goes_on_behind_a_number_with_those_shards_that_are_there(session: Session) -> None:
-    numbers = {A: [4, 9], B: [FIRST_B + 1], C: [FIRST_C + 1, FIRST_C + 2]}
-    session.away = {B}
+def test_list_sessions_goes_on_from_number_to_number_with_those_shards_that_are_there(session: Session) -> None:
+    further = (7 << SHARD_ID_BITS) + 1  # of shard b as well
+    numbers = {A: [4, 9], B: [FIRST_B + 1, further], C: [FIRST_C + 1, FIRST_C + 2]}
 
     def ask(question: Ask) -> bytes:
+        assert question.may_fail
         options = dict(word.split(b"=") for word in question.data.split()[1:])
         behind = [number for number in numbers[question.shard] if number > int(options.get(b"after", b"-1"))]
         items = [b'- number: %d\n  name: ""\n' % number for number in behind[: int(options[b"limit"])]]
@@ -178,8 +182,10 @@ def test_list_sessions_goes_on_behind_a_number_with_those_shards_that_are_there(
     def listed(command: bytes) -> list[int]:
         return [int(line.split()[2]) for line in lines_of(session.say(command)) if "number" in line]
 
+    assert listed(b"list-sessions") == [4, 9, FIRST_B + 1, FIRST_C + 1, FIRST_C + 2, further]
+    assert listed(b"list-sessions limit=2 after=9") == [FIRST_B + 1, FIRST_C + 1]
+    session.away = {B}
     assert listed(b"list-sessions limit=3") == [4, 9, FIRST_C + 1]
-    assert listed(b"list-sessions after=%d" % (FIRST_C + 1)) == [FIRST_C + 2]
 
 
 def test_list_tubes_names_each_once(session: Session) -> None:
@@ -248,6 +254,17 @@ def test_histograms_are_added_place_by_place(session: Session) -> None:
     assert said[1].split()[:3] == ["job-ready:", "2", "2000000"]
     assert said[1].split()[3:] == [str(2 * int(count)) for count in own[1].split()[3:]]
     assert "tubes:" in said
+
+
+def test_histograms_with_other_bounds_are_left_out(session: Session) -> None:
+    ask = session.ask
+
+    def ask_newer(question: Ask) -> bytes:
+        reply = ask(question)
+        return reply if question.shard == C else reply.replace(b"[100,", b"[ 99,").replace(b"turn: 0", b"turn: 1")
+
+    session.ask = ask_newer  # type: ignore[method-assign]
+    assert "turn: 2" in session.say(b"stats-histograms").decode()
 
 
 def test_failures_of_one_kind_are_one_group(session: Session) -> None:
