@@ -5,6 +5,7 @@ import signal
 from beanpole.protocol.link import first_line
 from tests.e2e.cluster.conftest import Cluster
 from tests.e2e.process import Process, wait_until
+from tests.e2e.test_route import routing
 
 
 def identity(cluster: Cluster) -> tuple[str, int]:
@@ -77,3 +78,16 @@ def test_leader_that_hangs_is_left_for_the_next(cluster: Cluster) -> None:
             waiting.ask(b"list-tube-used\r\n", b"USING default\r\n")
         cluster.wait_leader("b", "c")
         a.signal(signal.SIGCONT)
+
+
+def test_router_goes_to_the_leader_whichever_node_it_asks_and_to_the_next(cluster: Cluster) -> None:
+    cluster.init()
+    with cluster.node("a") as a, cluster.node("b") as b, cluster.node("c"):
+        cluster.wait_alive("a", "b", "c")
+        with routing(b) as router, router.connect(wait_accepted=False) as waiting:
+            with router.connect() as client:
+                assert client.statistic("pid") == a.pid
+                a.signal(signal.SIGKILL)
+                assert client.rest() == b""
+            waiting.ask(b"put 0 0 60 1\r\nx\r\n", b"INSERTED 1\r\n")
+            cluster.wait_leader("b", "c")
