@@ -78,7 +78,7 @@ endif
 serve: ALONG := $(if $(strip $(HTTP_FLAGS)),$(VENV)/.done-console)
 cluster: ALONG := $(VENV)/.done-cluster
 shop: ALONG := $(VENV)/.done-shop
-test test-all test-ids test-fast mutants test-browser test-api pictures soak-kills soak-model soak-power soak-cluster soak-inbox lint bench reproduce bench-cluster bench-ids man sbom: ALONG := $(VENV)/.done-dev
+test test-all test-ids test-fast mutants test-browser test-api pictures soak-kills soak-model soak-power soak-cluster soak-inbox soak-route lint bench reproduce bench-cluster bench-ids man sbom: ALONG := $(VENV)/.done-dev
 SAY ?= echo
 
 # pip leaves bytecode to the first import, which has to write it then: else each start of a program compiles again.
@@ -93,7 +93,7 @@ REQUIREMENTS := $(VENV)/bin/python -c 'import sys, tomllib; \
            **project["project"]["optional-dependencies"]}; \
   print(*(line.replace(" ", "") for name in sys.argv[2:] for line in lists[name]))'
 
-.PHONY: help wheels serve serve-ids cluster shop build test test-all test-ids test-fast mutants test-browser test-api pictures soak-kills soak-model soak-power soak-cluster soak-inbox lint format bench reproduce bench-cluster bench-ids docs man release-check sbom deb test-packages peers clean FORCE
+.PHONY: help wheels serve serve-ids cluster shop build test test-all test-ids test-fast mutants test-browser test-api pictures soak-kills soak-model soak-power soak-cluster soak-inbox soak-route lint format bench reproduce bench-cluster bench-ids docs man release-check sbom deb test-packages peers clean FORCE
 .DEFAULT_GOAL := help
 
 help: ## list the verbs
@@ -132,7 +132,7 @@ test-all: $(TESTABLE) ## build, and run every test, with many fresh seeds, then 
 	  echo "make test-all SEEDS_FROM=$$SEEDS_FROM SEEDS_TIMES=$$SEEDS_TIMES runs this again."; \
 	  $(BIN)/python -m pytest $(PARALLEL) --long tests $(PYTEST); \
 	  $(MAKE) test-ids LONG=--long
-	@for each in test-api soak-kills soak-model soak-power soak-cluster soak-inbox; do $(MAKE) $$each; done
+	@for each in test-api soak-kills soak-model soak-power soak-cluster soak-inbox soak-route; do $(MAKE) $$each; done
 
 mutants: $(TESTABLE) ## build, and show by small mistakes in engine, log, cluster and turn whether the tests notice them
 	@exec $(BIN)/python -m tests.mutants $(MUTANTS_FLAGS)
@@ -168,6 +168,9 @@ soak-cluster: $(TESTABLE) ## build, and let nodes and databases of a cluster fai
 
 soak-inbox: $(TESTABLE) ## build, and let who puts in a transaction, who leads and PostgreSQL die for SOAK_S seconds
 	@exec $(BIN)/python -m tests.soak.cluster.inbox $(SOAK_S) $(SOAK_FLAGS)
+
+soak-route: $(TESTABLE) ## build, and kill and freeze routers and their server beside many clients for SOAK_S seconds
+	@exec $(BIN)/python -m tests.soak.route $(SOAK_S) $(SOAK_FLAGS)
 
 lint: $(TESTABLE) ## check format, style, types, layers, workflows, and the stubs of compiled modules
 	@$(BIN)/ruff format --check .
