@@ -24,6 +24,8 @@ def asked(engine: Engine, now_ns: int, line: bytes) -> bytes:
     """What a client is answered that comes for this alone."""
     connection = Connection(engine, now_ns)
     connection.receive(now_ns, line + b"\r\n")
+    while connection.pending:  # it takes several turns
+        connection.resume(now_ns)
     reply = connection.take_output()
     connection.close(now_ns)
     return reply

@@ -15,6 +15,7 @@ READY, RESERVED, DELAYED, BURIED = (1 << state for state in range(4))
 WAITING = READY | DELAYED | BURIED
 BLOCK_IDS = 4096
 BLOCK_SLOTS = 256
+BLOCKS_OF_A_REGION = 2**14
 LAST_ID = 2**64 - 1
 COPIED, BY_ID = 1_000_000, 0
 """Up to how many jobs a walk copies their ids: always, or never."""
@@ -149,6 +150,22 @@ def test_walk_by_id_passes_over_blocks_without_jobs(down: bool) -> None:
     assert not found(walk)
 
 
+@pytest.mark.parametrize("down", [False, True])
+def test_walk_by_id_passes_over_a_gap_of_any_size_in_one_go(down: bool) -> None:
+    """Ids that begin far above 1, as those of a shard do, and go on far above the first."""
+    queue = Queue()
+    kept = [3, *range(2**43 + 1, 2**43 + 4), 2**43 + 2**40, 2**44 + BLOCK_IDS * 4, 2**53 - 1]
+    for id in kept:
+        queue.put_as(id)
+    for slots in range(BLOCK_SLOTS):  # so that the counts of these jobs stand in dicts, and in the array
+        if slots in {0, 200}:
+            walk = queue.walk(after=0, upto=2**53 - 1, down=down, copied=BY_ID)
+            assert found(walk, len(kept) * BLOCKS_OF_A_REGION * 8) == (kept[::-1] if down else kept)
+            assert walk.done
+        queue.put_as(2**54 + slots * BLOCK_IDS)
+    check(queue.engine)
+
+
 def test_walk_by_id_ends_at_the_greatest_id() -> None:
     queue = Queue()
     queue.say(PUT * 3)
@@ -167,15 +184,18 @@ def test_walk_over_nothing_is_done_at_once() -> None:
     assert walk.done
 
 
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2), st.booleans()), max_size=60))
-def test_counts_of_blocks_follow_jobs_of_blocks_that_share_a_slot(steps: list[tuple[int, int, bool]]) -> None:
-    """Blocks so far apart that they share a slot of the array, so that their counts go to and fro to the dict."""
+@pytest.mark.parametrize("lap_ids", [BLOCK_SLOTS * BLOCK_IDS, 2**43])
+@given(steps=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2), st.booleans()), max_size=60))
+def test_counts_of_blocks_follow_jobs_of_blocks_that_share_a_slot(
+    lap_ids: int, steps: list[tuple[int, int, bool]]
+) -> None:
+    """Blocks so far apart that they share a slot of the array, so that their counts go to and fro to a dict."""
     queue = Queue()
     there: list[int] = []
     next_id = 1
     for lap, job, putting in steps:
         if putting:
-            next_id = max(next_id + 1, lap * BLOCK_SLOTS * BLOCK_IDS)
+            next_id = max(next_id + 1, lap * lap_ids)
             queue.put_as(next_id)
             there.append(next_id)
         elif there:

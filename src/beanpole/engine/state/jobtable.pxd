@@ -8,6 +8,7 @@ from beanpole.engine.state.job cimport Job
 cdef enum:
     BLOCK_IDS_LOG2 = 12                  # ids of a block, whose jobs are counted: 4 096
     BLOCK_SLOTS = 256                    # blocks whose counts are at hand: a backlog of a million ids
+    REGION_BLOCKS_LOG2 = 14              # blocks of a region, which can be passed over in one go: 67 million ids
 
 cdef struct Pair:
     # What a bucket of several jobs begins with.
@@ -23,7 +24,7 @@ cdef class JobTable:
     cdef Py_ssize_t capacity             # buckets allocated
     cdef uint64_t[BLOCK_SLOTS] block_numbers  # which block (id >> BLOCK_IDS_LOG2) a slot counts; its number % BLOCK_SLOTS
     cdef uint32_t[BLOCK_SLOTS] block_counts   # jobs in it
-    cdef dict other_blocks               # number -> jobs, of the blocks in no slot; only those that have jobs
+    cdef dict regions                    # number >> REGION_BLOCKS_LOG2 -> {number: jobs}, of the blocks in no slot that have jobs
     cdef uint64_t bucket(self, uint64_t id) noexcept
     cdef Job find(self, uint64_t id)
     cdef int add(self, Job job) except -1
@@ -34,6 +35,8 @@ cdef class JobTable:
     cdef int resize(self, Py_ssize_t capacity) except -1
     cdef int load_block(self, uint64_t number) except -1
     cdef bint block_empty(self, uint64_t number) except -1
+    cdef uint64_t block_behind(self, uint64_t number, bint down) except? 0
+    cdef bint region_empty(self, uint64_t region) except -1
 
 cdef struct Expiring:
     int64_t at_ns                        # when the job's time to wait is over

@@ -7,7 +7,8 @@ address; of several, each but the last one has a pair of addresses. A job costs 
 of ints would cost 100.
 
 So that whoever looks for jobs by their ids can pass over those that are long gone, the table counts the jobs in each
-block of ids. Most jobs that come or go belong to a few blocks: their counts stand in an array, the others in a dict.
+block of ids. Most jobs that come or go belong to a few blocks: their counts stand in an array, the others in dicts, one
+for each region of blocks, so that a gap of any size is passed over in one go: the ids of a shard begin far above 1.
 
 Invariants: a job of id ``i`` is in bucket ``i % 2^(n+1)`` if there is one of that number, else in ``i % 2^n``. No entry
 of the queue of expiry is over before its parent, by (moment, id), and each job knows its place there.
@@ -77,7 +78,7 @@ class JobTable:
         self.capacity = FIRST_CAPACITY
         self.bucket_count = 1
         self.mask = 0
-        self.other_blocks = {}
+        self.regions = {}
         slot: cython.int
         for slot in range(BLOCK_SLOTS):
             self.block_numbers[slot] = slot
@@ -156,17 +157,61 @@ class JobTable:
     def load_block(self, number):
         """Put the count of a block into its slot; that of the block which stood there goes into the dict."""
         slot: cython.int = number % BLOCK_SLOTS
+        before: uint64_t = self.block_numbers[slot]
+        blocks: dict
         if self.block_counts[slot]:
-            self.other_blocks[self.block_numbers[slot]] = self.block_counts[slot]
-        self.block_counts[slot] = self.other_blocks.pop(number, 0)
+            blocks = self.regions.get(before >> REGION_BLOCKS_LOG2)
+            if blocks is None:
+                blocks = self.regions[before >> REGION_BLOCKS_LOG2] = {}
+            blocks[before] = self.block_counts[slot]
+        self.block_counts[slot] = 0
         self.block_numbers[slot] = number
+        blocks = self.regions.get(number >> REGION_BLOCKS_LOG2)
+        if blocks is not None:
+            self.block_counts[slot] = blocks.pop(number, 0)
+            if not blocks:
+                del self.regions[number >> REGION_BLOCKS_LOG2]
         return 0
 
     def block_empty(self, number):
         """Whether no job has an id in a block."""
         if self.block_numbers[number % BLOCK_SLOTS] == number:
             return self.block_counts[number % BLOCK_SLOTS] == 0
-        return number not in self.other_blocks
+        blocks: dict = self.regions.get(number >> REGION_BLOCKS_LOG2)
+        return blocks is None or number not in blocks
+
+    def block_behind(self, number, down):
+        """Return where to look behind an empty block, or before it on the way down: in the next region that has jobs.
+
+        That is the next block, unless no job has an id in the whole region of this one. Behind all regions that have
+        jobs it is the greatest number that there is, and before them 0.
+        """
+        region: uint64_t = number >> REGION_BLOCKS_LOG2
+        if not self.region_empty(region):
+            return number - 1 if down else number + 1
+        found: uint64_t = 0 if down else UINT64_MAX
+        other: uint64_t
+        slot: cython.int
+        for slot in range(BLOCK_SLOTS):
+            if self.block_counts[slot]:
+                other = self.block_numbers[slot] >> REGION_BLOCKS_LOG2
+                if other < region if down else other > region:
+                    found = max(found, other + 1) if down else min(found, other)
+        for each in self.regions:
+            other = each
+            if other < region if down else other > region:
+                found = max(found, other + 1) if down else min(found, other)
+        if down:
+            return (found << REGION_BLOCKS_LOG2) - 1 if found else 0
+        return found << REGION_BLOCKS_LOG2 if found != UINT64_MAX else UINT64_MAX
+
+    def region_empty(self, region):
+        """Whether no job has an id in a region."""
+        slot: cython.int
+        for slot in range(BLOCK_SLOTS):
+            if self.block_counts[slot] and self.block_numbers[slot] >> REGION_BLOCKS_LOG2 == region:
+                return False
+        return region not in self.regions
 
     def split(self):
         """Add a bucket; its jobs come from the one that shares its lower bits."""
@@ -281,7 +326,13 @@ class JobTable:
                 assert is_end == (pair_of(link) is cython.NULL), f"job {job.id} has a pair of its own"
                 link = rest_of(link)
         assert found == self.count, f"the job table counts {self.count} jobs but holds {found}"
-        counted = dict(self.other_blocks)
+        counted = {}
+        for region, others in self.regions.items():
+            assert others, f"region {region} is kept without a block"
+            assert {number >> REGION_BLOCKS_LOG2 for number in others} == {region}, (
+                f"region {region} has others' blocks"
+            )
+            counted |= others
         for i in range(BLOCK_SLOTS):
             if self.block_counts[i]:
                 assert self.block_numbers[i] not in counted, f"block {self.block_numbers[i]} is counted twice"

@@ -5,7 +5,8 @@ cursor would miss jobs or meet them twice. Ids stay. There are two ways:
 
 - A tube with few jobs in these states: their ids are copied when the walk begins, and then looked up one by one. For
   the smallest ids first the copy is a heap, so that a walk that stops early has not sorted what it never reaches.
-- A tube with many: every id is looked up in the job table, but for blocks of ids that have no job at all.
+- A tube with many: every id is looked up in the job table, but for blocks and whole regions of ids that have no job
+  at all.
 
 Either way a job that is in one of the states from the beginning to the end is found exactly once. Jobs that are put
 later have a greater id than `upto` and are never found. A job that comes into these states while the walk goes on may
@@ -153,12 +154,16 @@ class Walk:
 
     def skip_empty(self):
         """Go on from the border of a block to the next block that has jobs, as far as there are steps."""
+        last: uint64_t = self.last >> BLOCK_IDS_LOG2
         while self.steps_left > 0 and self.jobs.block_empty(self.at >> BLOCK_IDS_LOG2):
-            self.steps_left -= STEPS_PER_BLOCK
-            if self.at >> BLOCK_IDS_LOG2 == self.last >> BLOCK_IDS_LOG2:
+            block: uint64_t = self.at >> BLOCK_IDS_LOG2
+            behind: uint64_t = last if block == last else self.jobs.block_behind(block, self.down)
+            is_next: cython.bint = behind - block == 1 or block - behind == 1
+            self.steps_left -= STEPS_PER_BLOCK if is_next else STEPS_PER_BLOCK + len(self.jobs.regions)
+            if block == last or (behind < last if self.down else behind > last):
                 self.at = self.last  # which has no job either
                 return 0
-            self.at += -(BLOCK_MASK + 1) if self.down else BLOCK_MASK + 1
+            self.at = behind << BLOCK_IDS_LOG2 | (BLOCK_MASK if self.down else 0)
         return 0
 
     def count(self):
