@@ -3,8 +3,11 @@
 # ruff: noqa: ARG002, ARG005 - every command gets the session, whether it needs it or not
 
 from collections import Counter, defaultdict
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+
+from beanpole.shard_ids import end_id, first_id
 
 SECOND = 1_000_000_000
 NEVER = 1 << 100
@@ -44,6 +47,8 @@ class Bookkeeping:
 
     def __init__(self, now: int) -> None:
         self.now, self.draining, self.last_id = now, False, 0
+        self.shard: tuple[int, ...] = ()
+        self.first_session = 0
         self.lead = 0  # how far the wall clock is ahead
         self.jobs: dict[int, Thing] = {}
         self.buried: list[Thing] = []
@@ -53,6 +58,19 @@ class Bookkeeping:
         self.counts: Counter[str] = Counter()
         self.tube_counts: dict[str, Counter[str]] = defaultdict(Counter)
 
+    def set_shard(self, shard: tuple[int, ...], left: int) -> None:
+        """Jobs and sessions are numbered from the first number on; of two so many ids of the first are left."""
+        self.shard = shard
+        if shard:
+            self.first_session = first_id(shard[0])
+            self.last_id = (end_id(shard[0]) - left if len(shard) > 1 else first_id(shard[0])) - 1
+
+    def go_on_in_next_range(self) -> None:
+        """When the ids of a number of the shard are used up, those of the next one begin."""
+        for number, following in pairwise(self.shard):
+            if end_id(number) <= self.last_id + 1 < first_id(following):
+                self.last_id = first_id(following) - 1
+
     @property
     def wall(self) -> int:
         """The wall clock."""
@@ -60,7 +78,7 @@ class Bookkeeping:
 
     def connect(self) -> Thing:
         begin = {"todo": [], "out": "", "waiting": False, "half_closed": False, "producer": False, "worker": False}
-        begin |= {"number": self.counts["total-connections"], "heard": self.now}
+        begin |= {"number": self.first_session + self.counts["total-connections"], "heard": self.now}
         begin |= {"name": "", "opened": self.now, "verb": "none", "token": None, "quitting": False}
         self.sessions.append(Thing(used="default", watched=["default"], until=NEVER, **begin))
         self.counts["total-connections"] += 1

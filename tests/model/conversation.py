@@ -19,6 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from beanpole.engine.restore import Restore
 from beanpole.limits import ONCE_MAX, TUBES_MAX
 from beanpole.testing.world import START_NS, World
 from tests.model.bookkeeping import NEVER, SECOND
@@ -37,6 +38,9 @@ STEPS = 50
 
 JUMPS_NS = (-SECOND - 1, -SECOND, -SECOND + 1, -1, 0, 1, 1000, 3 * SECOND)
 """Where time may jump to, seen from the next moment at which something is due."""
+
+IDS_OF_THE_FIRST = 10
+"""Ids that are left in the range of a shard's first number, where it has a second one."""
 
 LONG_NS = 20_000 * SECOND
 """For how long nobody waits for a schedule."""
@@ -284,9 +288,11 @@ class Conversation(RuleBasedStateMachine):
         tubes_max=st.sampled_from([NEVER, NEVER, 3]),
         once_max=st.sampled_from([NEVER, NEVER, 0, 2]),
         lead=st.sampled_from([0, TEN_YEARS]),
+        shard=st.sampled_from([(), (), (1023,), (3, 17)]),
     )
-    def begin(self, tubes_max: int, once_max: int, lead: int) -> None:
+    def begin(self, tubes_max: int, once_max: int, lead: int, shard: tuple[int, ...]) -> None:
         self.set_limits(tubes_max, once_max)
+        self.set_shard(shard)
         self.set_lead(lead)
         for name in NAMES[:3]:
             self.connect(name)
@@ -298,6 +304,14 @@ class Conversation(RuleBasedStateMachine):
         self.model.tubes_max, self.model.once_max = tubes_max, once_max
         self.world.engine.tubes_max = min(tubes_max, TUBES_MAX)
         self.world.engine.once_max = min(once_max, ONCE_MAX)
+
+    def set_shard(self, shard: tuple[int, ...]) -> None:
+        """Lets both have numbers of a shard; of two the range of the first one ends soon."""
+        self.model.set_shard(shard, IDS_OF_THE_FIRST)
+        self.world.engine.set_shard(shard)
+        if shard:
+            Restore(self.world.engine).reach_job_id(self.model.last_id + 1)
+            self.world.tick(0)
 
     def set_lead(self, lead: int) -> None:
         """Lets the wall clock be so far ahead."""

@@ -42,6 +42,7 @@ class Model(Scheduling, Explaining, Listing, Keeping):
 
     def tick(self, now: int) -> None:
         self.now = now
+        self.go_on_in_next_range()
         self.fire_due()
         self.serve()
         self.tokens_at = now

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from beanpole.engine.check import check
@@ -16,6 +17,7 @@ from beanpole.engine.state.job import Flag, State
 from beanpole.log.files.filelog import FileLog
 from beanpole.log.log import Policy
 from beanpole.server.connection import Connection
+from beanpole.server.directory import number
 from tests.simulation.disk import SimDisk
 from tests.simulation.history import History, Recovered, check_accounts, fire_of, see, texts_of
 from tests.simulation.runner import NS_PER_S, Clock, SimRunner
@@ -136,6 +138,8 @@ class Life:
         policy: Policy,
         segment_bytes: int,
         promises: Promises,
+        *,
+        shard: tuple[int, ...] = (),
     ) -> None:
         self.disk = disk
         self.clock = clock
@@ -156,6 +160,7 @@ class Life:
         self.accounts = self.log.accounts
         self.engine = Engine(BODY_BYTES_MAX, clock.now_ns, records=self.records)
         self.recovered = self.log.recover(self.engine)
+        number(self.engine, self.log, shard, Path("DIR"))
         jobs = {job.id: job for job in self.engine.jobs.jobs()}
         held = {id for id, job in jobs.items() if job.state == State.RESERVED}
         seen = {id: see(job) for id, job in jobs.items()}

@@ -2,10 +2,12 @@
 
 from random import Random
 
+from beanpole.engine.restore import Restore
 from beanpole.errors import StartError
 from beanpole.log.errors import DamageError
 from beanpole.log.limits import SHORT_SYNCS
 from beanpole.log.log import Policy
+from beanpole.shard_ids import end_id
 from tests.simulation.disk import CrashError, SimDisk
 from tests.simulation.history import History, Recovered, Rules
 from tests.simulation.inspection import Inspected, inspect
@@ -30,6 +32,7 @@ RULES = (
     b"expire: 1 dead\ndead: a\n",
 )
 CLIENTS_MAX = 4
+SHARDS = ((), (), (0,), (1,), (3, 17), (1023,))
 LIMITS = (
     b"",
     b"concurrency: 1\n",
@@ -68,6 +71,7 @@ class Simulation:
         self.keeping = Keeping() if keeps else None
         if keeps:  # so that there is always room for a record that may be left out
             self.segment_bytes, self.body_bytes = max(self.segment_bytes, 8192), min(self.body_bytes, 100)
+        self.shard = Random(seed).choice(SHARDS)
         self.cuts_before = 0
         """Losses of power before the last life ended."""
 
@@ -94,7 +98,9 @@ class Simulation:
             self.disk.crash_at = self.rng.randint(1, 25) if self.rng.random() < self.crashing_starts else 0
             self.disk.call_count = 0
             try:
-                life = Life(self.disk, self.clock, self.policy, self.segment_bytes, self.promises)
+                life = Life(
+                    self.disk, self.clock, self.policy, self.segment_bytes, self.promises, shard=self.given_shard()
+                )
             except CrashError:
                 self.end_process(0.5)
                 continue
@@ -109,9 +115,15 @@ class Simulation:
             life.log.short_syncs = self.rng.choice((0, SHORT_SYNCS))  # whether the loop may sync a lone record
             return life
 
+    def given_shard(self) -> tuple[int, ...]:
+        """The numbers that a start gives: not always, where the log has them for certain."""
+        is_kept = self.policy.always and self.promises.highest_id > 0
+        return () if is_kept and self.promises.highest_id % 2 else self.shard
+
     def start(self) -> Life:
         """Recovers and judges what came back."""
         life = self.recover()
+        assert life.engine.shard == self.shard, f"it is shard {life.engine.shard}, not {self.shard}"
         inspected = inspect(self.disk, self.clock, self.segment_bytes)
         assert inspected.found.jobs == life.found.jobs, "recovering twice is not recovering once"
         life.found.pauses = inspected.found.pauses
@@ -125,6 +137,9 @@ class Simulation:
                 self.keeping.judge(inspected.kept, least, all_told=killed or self.policy.always)
             self.keeping.begin(life.engine, life.now_ns, inspected.kept, exact=not self.rules.disk_full)
             life.keeping = self.keeping
+        # Not where held jobs are listed at each step: that takes some turns.
+        if not self.promises.highest_id and len(self.shard) > 1 and self.keeping is None:
+            Restore(life.engine).reach_job_id(end_id(self.shard[0]) - self.jobs_wanted)
         return life
 
     def judge(self, life: Life, inspected: Inspected) -> None:

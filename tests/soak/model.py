@@ -121,6 +121,9 @@ class RealConversation(Conversation):
     def set_limits(self, tubes_max: int, once_max: int) -> None:
         """Does nothing: a server has its limits from its start."""
 
+    def set_shard(self, shard: tuple[int, ...]) -> None:
+        """Does nothing: a server has its number from its start."""
+
     def set_lead(self, lead: int) -> None:
         """Lets the wall clock of both be so far ahead."""
         self.model.lead = lead

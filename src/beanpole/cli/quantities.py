@@ -73,6 +73,22 @@ class Size(click.ParamType[int]):
         return number
 
 
+class ShardNumbers(click.ParamType[tuple[int, ...]]):
+    """The numbers of a shard, as in 3 or 3,17; none of nothing."""
+
+    name = "numbers"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        from beanpole.shard_ids import read_numbers
+
+        if isinstance(value, tuple) or value == "":
+            return value or ()
+        try:
+            return read_numbers(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
 class Moment(click.ParamType[float]):
     """A moment, in seconds since 1970."""
 
@@ -118,6 +134,7 @@ class Zone(click.ParamType[str]):
 
 
 MOMENT = Moment()
+SHARD = ShardNumbers()
 TIME = Time()
 ZONE = Zone()
 

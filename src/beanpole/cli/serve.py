@@ -7,7 +7,7 @@ import click
 
 import beanpole
 from beanpole import limits
-from beanpole.cli.quantities import Duration, Size, notes_of
+from beanpole.cli.quantities import SHARD, Duration, ShardNumbers, Size, notes_of
 from beanpole.cli.wrapping import SETTINGS
 from beanpole.server.options import OPTIONS, SEGMENT_BYTES_MIN, Option
 
@@ -61,7 +61,7 @@ def config_value(ctx: click.Context, option: click.Option, path: str, key: str, 
         wanted = (bool,)
     elif option.count or isinstance(option.type, click.types.IntParamType):
         wanted = (int,)
-    elif isinstance(option.type, Duration | Size):
+    elif isinstance(option.type, Duration | Size | ShardNumbers):
         wanted = (int, str)
     values = value if option.multiple and isinstance(value, list) else [value]
     for each in values:
@@ -164,6 +164,7 @@ NOT_IN_A_CLUSTER = {
     "segment_bytes": "-s is about files; leave it out with --cluster",
     "fronts": "--fronts is for a server alone: in a cluster followers have the clients' sockets, and `beanpole route`;"
     " leave one of them out",
+    "shard": "--shard would hold until another node leads; `beanpole cluster init` sets it for all nodes",
     "body_bytes_max": "-z would hold until another node leads; `beanpole cluster init` sets it for all nodes",
 }
 
@@ -295,6 +296,7 @@ TYPES: dict[str, click.ParamType[Any]] = {
     "size": Size(),
     "ms": Duration(unit="ms", whole=True),
     "seconds": Duration(1, whole=True),
+    "shard": SHARD,
     "directory": click.Path(file_okay=False),
     "file": click.Path(dir_okay=False),
     "path": click.Path(),

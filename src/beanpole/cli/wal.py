@@ -250,6 +250,8 @@ def lines_of_stat(found: "Report") -> Iterator[str]:
     place = f"segment {found['durable_segment']}, byte {found['durable_bytes']}"
     yield f"Durable, when the last turn was written: {place}"
     yield f"Next job id: {found['next_job_id']}"
+    if found["shard"]:
+        yield f"Shard: {','.join(map(str, found['shard']))}"
     if found["schedules"]:
         yield f"Schedules: {count(found['schedules'])}"
     yield from lines_of_problems(found)

@@ -25,3 +25,4 @@ cdef class Engine(Queue):
     cdef int run_timer(self, int64_t now_ns, Timed timed, list changed, Py_ssize_t most) except -1
     cdef int end_time_to_run(self, int64_t now_ns, Job job, list changed) except -1
     cdef int answer_waiting(self, int64_t now_ns, Session session) except -1
+    cdef int look_at_ids(self) except -1

@@ -52,9 +52,10 @@ from cython.cimports.beanpole.engine.state.queue import Outcome, Queue
 from cython.cimports.beanpole.engine.state.session import Session
 from cython.cimports.beanpole.engine.state.tube import Tube, Watch
 from cython.cimports.beanpole.protocol.replies import Word
-from cython.cimports.libc.stdint import int64_t
+from cython.cimports.libc.stdint import UINT64_MAX, int64_t
 
 from beanpole.engine import limits
+from beanpole.shard_ids import IDS_LEFT_WARNING, end_id, first_id, ids_left, text_of
 
 MOVES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.MOVES_PER_TURN)
 JOBS_PER_TICK = cython.declare(cython.Py_ssize_t, limits.JOBS_PER_TICK)
@@ -105,8 +106,8 @@ class Engine(Queue):
 
     def open_session(self, now_ns: int64_t, owner: object = None, own: cython.bint = False) -> Session:
         """Open a session that uses and watches ``default``; the server's own watch nothing, and are not counted."""
-        session: Session = Session(self.sessions_opened_count, owner)
-        self.sessions_opened_count += 1
+        session: Session = Session(self.next_session_number, owner)
+        self.next_session_number += 1
         session.opened_at_ns = session.heard_at_ns = now_ns
         session.own = own
         session.used = self.default_tube
@@ -237,6 +238,8 @@ class Engine(Queue):
         if self.opened is not None:
             offer_opened(self, now_ns)
         moved: cython.Py_ssize_t = MOVES_PER_TURN - self.moves_left
+        if self.next_job_id >= self.ids_looked_at:
+            self.look_at_ids()
         if self.once is not None and self.once.look_at_ns <= now_ns:
             forget_ended(self, now_ns, TOKENS_PER_TICK)
             self.once.look_at_ns = now_ns + SECOND_NS
@@ -336,6 +339,36 @@ class Engine(Queue):
             self.wake(session)
             return session.out.word(Word.TIMED_OUT)
         return self.wait(session, session.wait_until_ns)
+
+    # --- ids ----------------------------------------------------------------------------------------------------------
+
+    def set_shard(self, numbers: tuple[int, ...]) -> None:
+        """Give ids of these numbers of a shard, which rise, from here on: behind the last id that was given."""
+        self.shard = numbers
+        if numbers:
+            self.next_job_id = max(self.next_job_id, first_id(numbers[0]))
+            self.next_session_number = max(self.next_session_number, first_id(numbers[0]))
+            self.ids_looked_at = 0
+
+    def look_at_ids(self):
+        """Go on in the range of the next number where one is used up, and drain behind the last; warn before that."""
+        left: int = ids_left(self.shard, self.next_job_id)
+        advice: str = f"give it a further number, as in --shard {text_of(self.shard)},N"
+        self.ids_looked_at = UINT64_MAX
+        if left == 0:
+            self.draining = True
+            self.notice(f"all ids of this shard are used, and puts are answered with DRAINING: {advice}")
+            return 0
+        number: int = next(each for each in self.shard if self.next_job_id < end_id(each))
+        self.next_job_id = max(self.next_job_id, first_id(number))
+        if number != self.shard[-1]:
+            self.ids_looked_at = end_id(number)
+        elif left > IDS_LEFT_WARNING:
+            self.ids_looked_at = end_id(number) - IDS_LEFT_WARNING
+        else:
+            self.ids_looked_at = end_id(number)
+            self.notice(f"this shard has {left} ids left, less than a tenth of a number's: {advice}")
+        return 0
 
     # --- policies -----------------------------------------------------------------------------------------------------
 

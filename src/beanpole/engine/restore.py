@@ -46,6 +46,7 @@ from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memcpy
 
 from beanpole.protocol.rules import parse
+from beanpole.shard_ids import NO_NUMBER
 
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 TOKENS_PER_TURN = cython.declare(
@@ -335,6 +336,10 @@ class Restore:
         """Let the next job's id be at least this: the ids before it were used."""
         self.engine.next_job_id = max(self.engine.next_job_id, next_job_id)
 
+    def shard(self, *numbers: int) -> None:
+        """Set the numbers of the shard; where there are fewer, NO_NUMBER stands behind them."""
+        self.engine.set_shard(tuple([each for each in numbers if each != NO_NUMBER]))
+
     def advance(self, clock_ns):
         """Note a moment that the log mentions: whatever came before it was written before it."""
         self.clock_ns = max(self.clock_ns, clock_ns)
@@ -389,8 +394,8 @@ class Restore:
         engine: Engine = self.engine
         session: Session = None if engine.kept is None else engine.kept.get(token)
         if session is None:
-            session = Session(engine.sessions_opened_count, None)
-            engine.sessions_opened_count += 1
+            session = Session(engine.next_session_number, None)
+            engine.next_session_number += 1
             engine.sessions.add(session)
             session.opened_at_ns = session.heard_at_ns = engine.started_at_ns
             keep(engine, session, token, seconds, False)

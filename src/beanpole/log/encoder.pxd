@@ -34,6 +34,7 @@ cdef class Encoder(Records):
     cdef public set stale_pauses         # `set[bytes]`: tubes whose pause must not come back, which is still to be written
     cdef public (int64_t, int64_t) clock # `tuple[int, int]`: the time for headers and turns, as of the last turn's end; see log.clock
     cdef public uint64_t next_job_id     # the id of the next job
+    cdef public tuple shard              # `tuple[int, ...]`: the numbers that each segment begins with; (): none, as in a cluster's log
     cdef readonly uint32_t salt          # what the checksums of this process's records begin with
 
     cdef readonly uint64_t segment       # number of the segment that is written
@@ -55,6 +56,7 @@ cdef class Encoder(Records):
     cdef int keep_on(self, Job job) except -1
     cdef int let_loose(self) except -1
     cdef void token(self, unsigned char *at, const uint64_t *mark, Token *token) noexcept
+    cdef int write_shard(self) except -1
     cdef int schedule(self, Schedule schedule, bytes text) except -1
     cdef int pause(self, int kind, bytes name, uint32_t pause_s, int64_t until_ns, bytes rest) except -1
     cdef Position place(self)

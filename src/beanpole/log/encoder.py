@@ -41,6 +41,7 @@ from cython.cimports.beanpole.log.format import (
     RESERVED_RECORD,
     SCHEDULE_FIXED,
     SEGMENT_HEADER,
+    SHARD_RECORD,
     STATE_BYTES,
     TUBE_FIXED,
     TURN_RECORD,
@@ -59,6 +60,7 @@ from cython.cimports.libc.string import memcpy, memset
 from beanpole.log import format as log_format
 from beanpole.log import limits
 from beanpole.log.format import FIELDS, segment_header
+from beanpole.shard_ids import NO_NUMBER, NUMBERS_MAX
 
 KEPT_BYTES = cython.declare(int64_t, limits.SEGMENT_OVERHEAD_BYTES - SEGMENT_HEADER - CLOSING_BYTES)
 """Bytes of a segment that no job takes: so its jobs are never more than `Accounts.whole_bytes`."""
@@ -104,6 +106,7 @@ class Encoder(Records):
         self.accounts = Accounts() if accounts is None else accounts
         self.salt = secrets.randbits(32) if salt is None else salt
         self.next_job_id = 1
+        self.shard = ()
         self.clock = (0, 0)
         self.cuts = []
         self.unwritten_bytes_max = limits.UNCONFIRMED_BYTES_MAX if wants_reservations else 0
@@ -405,6 +408,22 @@ class Encoder(Records):
         self.event("FIRST", number)
         self.record_count -= 1
 
+    def room_for_shard(self) -> bool:
+        """Whether there is room to note the numbers of the shard where deletes don't need it."""
+        return self.accounts.room_for_note(self.left(), SHARD_RECORD)
+
+    def set_shard(self, numbers: tuple[int, ...]) -> None:
+        """Write the numbers of the shard now, and behind the header of each segment that follows."""
+        self.shard = numbers
+        self.write_shard()
+
+    def write_shard(self):
+        """Write the numbers of the shard. No reply waits for that: every job that has such an id stands behind it."""
+        self.event("SHARD", *[*self.shard, *[NO_NUMBER] * NUMBERS_MAX][:NUMBERS_MAX])
+        self.index -= 1
+        self.record_count -= 1
+        return 0
+
     def job(self, at, job):
         """Write a job's numbers; return what is behind. A reserved job is written as ready: after a restart it is."""
         deadline_ns: int64_t = deadline_of(job) if job.state == State.DELAYED else 0
@@ -578,6 +597,10 @@ class Encoder(Records):
         memcpy(self.grow(SEGMENT_HEADER), cython.cast(cython.p_const_char, header), SEGMENT_HEADER)
         self.buffer.size += SEGMENT_HEADER
         self.used_bytes = SEGMENT_HEADER
+        if self.shard:
+            self.write_shard()
+            # It lies in KEPT_BYTES, or fewer jobs would fit than in another segment.
+            self.deletes_bytes -= SHARD_RECORD
 
     def begin_segment(self, size):
         """End the segment, and begin the next with room for a record of `size` bytes."""

@@ -18,6 +18,7 @@ cpdef enum Kind:
     FIRED = 10                           # what a schedule's state is now, and the job that it has put, if it has
     GROUP = 11                           # a group's pause
     ONCE = 12                            # the token of a put that is done once, and the job that it put, if it has
+    SHARD = 13                           # the numbers of the shard
     # From 128 on: a program that doesn't know the kind passes over the record.
     FIRST = 129                          # the oldest segment that is still needed
     NEXT = 130                           # behind END: the next segment has begun
@@ -44,6 +45,7 @@ cpdef enum:
     END_RECORD = 17
     FIRST_RECORD = 17
     NEXT_RECORD = 17
+    SHARD_RECORD = 17
     RESERVED_RECORD = 29                 # FRAME, kind, id, until, how often it was reserved
     ATTEMPT_RECORD = 25                  # FRAME, kind, id, which attempt it is, how often it was reserved
     KEPT_FIXED = 23                      # FRAME, kind, id, how often it was reserved, seconds; a token's hash follows, or nothing

@@ -73,6 +73,7 @@ FIELDS = {
     Kind.FIRED: Fields(Struct("<3q4QBx"), STATE),
     Kind.GROUP: Fields(Struct("<Iqx"), ("pause_s", "paused_until_ns")),
     Kind.ONCE: Fields(Struct("<16sqQ"), ("token_hash", "until_ns", "job")),
+    Kind.SHARD: Fields(Struct("<4H"), ("number", "second", "third", "fourth"), restore="shard"),
     Kind.FIRST: Fields(Struct("<Q"), ("segment_number",)),
     Kind.NEXT: Fields(Struct("<Q"), ("segment_number",)),
     Kind.RESERVED: Fields(Struct("<QqI"), ("job", "until_ns", "reserve_count")),

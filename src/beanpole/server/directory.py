@@ -14,6 +14,7 @@ from pathlib import Path
 
 from beanpole.engine.engine import Engine
 from beanpole.errors import ExitCode, StartError
+from beanpole.limits import SHARD_ID_BITS
 from beanpole.log.files import disk
 from beanpole.log.files.filelog import FileLog
 from beanpole.log.files.runner import LoopRunner
@@ -23,6 +24,7 @@ from beanpole.server.eventqueue import now_ns
 from beanpole.server.logs import Logger
 from beanpole.server.observer import Observer
 from beanpole.server.settings import Settings
+from beanpole.shard_ids import text_of
 
 
 def report_takeover(taken: TakenOver | None, logger: Logger) -> None:
@@ -68,6 +70,7 @@ def open_directory(
         )
         engine = Engine(settings.body_bytes_max, now_ns(), lambda: {**facts(), **log.facts()}, log.records)
         recovered = recover(directory, log, engine, settings, logger)
+        number(engine, log, settings.shard, path)
         kept = opened.pop_all()
     for note in recovered.notes:
         logger.warning("log repaired", reason=note)
@@ -82,6 +85,34 @@ def open_directory(
     return engine, log, recovered.clock_offset_ns, kept
 
 
+def number(engine: Engine, log: FileLog, shard: tuple[int, ...], path: Path) -> None:
+    """Let a server be the shard that was asked for, and note its numbers in the log.
+
+    Raises StartError: the log has other numbers or jobs of others, or no room for the note.
+    """
+    known = engine.shard
+    if not shard or shard == known:
+        return
+    asked = f"--shard {text_of(shard)}: the log in {path}"
+    if shard[: len(known)] != known:
+        raise StartError(
+            f"{asked} is that of shard {text_of(known)}; leave --shard out, or give a further number behind, as in "
+            f"{text_of(known)},N",
+            ExitCode.USAGE,
+        )
+    alien = min((job.id for job in engine.jobs.jobs() if job.id >> SHARD_ID_BITS not in shard), default=None)
+    if alien is not None:
+        raise StartError(
+            f"{asked} has jobs with ids of shard {alien >> SHARD_ID_BITS}, as {alien}; let workers empty it without "
+            "--shard before, or move its jobs into another one by `beanpole export --remove` and `beanpole import`",
+            ExitCode.USAGE,
+        )
+    if not log.records.room_for_shard():
+        raise StartError(f"{asked} has no room to note that; free some space on the disk", ExitCode.FAILED)
+    engine.set_shard(shard)
+    log.records.set_shard(shard)
+
+
 def recover(
     directory: disk.DiskDirectory, log: FileLog, engine: Engine, settings: Settings, logger: Logger
 ) -> Recovery:
@@ -90,7 +121,8 @@ def recover(
     Raises StartError: the log is damaged, or the disk can't be used.
     """
     try:
-        report_takeover(take_over(directory, settings.segment_bytes, time.time_ns()), logger)
+        taken = take_over(directory, settings.segment_bytes, time.time_ns(), settings.shard)
+        report_takeover(taken, logger)
         return log.recover(engine, lambda what, done, total: logger.info(what, segments=done, of=total))
     except OSError as error:
         name = f"{Path(error.filename).name}: " if isinstance(error.filename, str | os.PathLike) else ""

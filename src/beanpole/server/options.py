@@ -95,6 +95,15 @@ OPTIONS = (
         help=f"With -b: the size of a file of the log, {SEGMENT_BYTES_MIN} at least.",
     ),
     Option(
+        "--shard",
+        kind="shard",
+        waits=True,
+        metavar="N[,N]",
+        default="",
+        help="Be shard N, 0 to 1023, whose ids begin at N * 2^43; -b keeps that. A further number behind it is for when"
+        " these are used up.",
+    ),
+    Option(
         "--cluster",
         waits=True,
         metavar="URL",

@@ -88,6 +88,7 @@ def open_log(host: Host, loop: asyncio.AbstractEventLoop) -> tuple[Engine, Log, 
         return open_directory(settings.data_dir, settings, host.facts, host.observer, loop)
     log = Log()
     engine = Engine(settings.body_bytes_max, now_ns(), lambda: {**host.facts(), **log.facts()}, log.records)
+    engine.set_shard(settings.shard)
     return engine, log, 0, ExitStack()
 
 

@@ -32,6 +32,7 @@ class Settings:
     # The log.
     data_dir: "Path | None" = None  # where jobs are kept; None: in memory only
     fsync_ms: int | None = 0  # between syncs; 0: before every reply that depends on one; None: never
+    shard: tuple[int, ...] = ()  # its numbers as a shard, which rise; (): what the log says, or none
     segment_bytes: int = log_limits.SEGMENT_BYTES_DEFAULT  # bytes of a file of the log
 
     # A cluster.

@@ -43,6 +43,9 @@ MISTAKES = [
     (["--config", "missing.toml"], USAGE, ["missing.toml", "No such file"]),
     (["-l", "192.0.2.1"], CANNOT_LISTEN, ["192.0.2.1", "Cannot assign"]),
     (["-l", "no.such.host.invalid"], CANNOT_LISTEN, ["no.such.host.invalid"]),
+    (["--shard", "1024"], USAGE, ["--shard", "'1024' is no number of a shard: these are 0 to 1023"]),
+    (["--shard", "17,3"], USAGE, ["--shard", "'17,3' does not rise"]),
+    (["--shard", "3", "--cluster", "postgresql://a/b", "--node", "a"], USAGE, ["`beanpole cluster init` sets it"]),
     (["--http", "unix:/socket"], USAGE, ["--http", "no TCP address"]),
     (["--http", "[::1"], USAGE, ["--http", "[::1"]),
     (["--http", "127.0.0.1:99999"], USAGE, ["--http", "99999"]),
@@ -77,6 +80,8 @@ CONFIG_MISTAKES = [
     ("user = 5", ["user"]),
     ("ready-file = 5", ["ready-file"]),
     ("body-bytes-max = 'big'", ["body-bytes-max", "big"]),
+    ("shard = 1024", ["shard", "0 to 1023"]),
+    ("shard = true", ["shard must be a whole number or a string, not true"]),
     ("verbose = true", ["verbose must be a whole number, not true (see beanpole serve --help)"]),
 ]
 

@@ -43,7 +43,7 @@ def test_statistics_are_pairs_first() -> None:
     pairs = dict(stats.server_pairs(engine, 0))
     assert (pairs["os"], pairs["version"], pairs["current-tubes"]) == ("#1 SMP", "1.13", 1)
     keys = list(pairs)
-    kept = [key for key in keys if key.startswith(("schedule", "clock-", "sessions-", "once-"))]
+    kept = [key for key in keys if key.startswith(("schedule", "clock-", "sessions-", "once-", "shard"))]
     counted = [*KEYS.values(), *kept, *("cmd-" + text.decode() for text, *_ in EXTENSIONS)]
     at = keys.index("durability") + 1
     assert keys[at : at + len(counted)] == counted

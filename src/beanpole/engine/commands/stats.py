@@ -23,6 +23,7 @@ from cython.cimports.libc.stdint import int64_t
 
 from beanpole.engine import limits
 from beanpole.protocol.commands import COMMAND_KEYS, EXTENSION_KEYS
+from beanpole.shard_ids import ids_left, text_of
 
 SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 
@@ -88,6 +89,7 @@ def server_pairs(queue: Queue, now_ns: int64_t) -> list[tuple[str, object]]:
         *(session_pairs(queue) if queue.extensions else []),
         *(once_pairs(queue) if queue.extensions else []),
         *(schedule_pairs(queue, now_ns) if queue.extensions else []),
+        *(shard_pairs(queue) if queue.extensions else []),
         *[(key, queue.command_counts[verb]) for verb, key in EXTENSION_KEYS if queue.extensions],
     ]
 
@@ -114,6 +116,12 @@ def schedule_pairs(queue: Queue, now_ns: int64_t) -> list[tuple[str, object]]:
         ("schedule-misses", table.miss_count),
         ("clock-sets", table.clock_set_count),
     ]
+
+
+def shard_pairs(queue: Queue) -> list[tuple[str, object]]:
+    """Return what stats says of the numbers of a shard: 0 alone, if it was given none; then its ids end nowhere."""
+    left = [("shard-ids-left", ids_left(queue.shard, queue.next_job_id))] if queue.shard else []
+    return [("shard", text_of(queue.shard)), *left]
 
 
 def tube_pairs(tube: Tube, now_ns: int64_t) -> list[tuple[str, object]]:

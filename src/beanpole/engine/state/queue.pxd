@@ -39,6 +39,8 @@ cdef class Queue:
 
     cdef readonly JobTable jobs
     cdef readonly uint64_t next_job_id   # the id of the next job
+    cdef readonly tuple shard            # `tuple[int, ...]`: its numbers as a shard, rising; (): it has none, and ids end nowhere
+    cdef uint64_t ids_looked_at          # the next job's id at which the next tick looks where the range of ids ends
     cdef dict tubes                      # name -> Tube
     cdef readonly list tube_list         # `list[Tube]`: the same tubes in the order of list-tubes
     cdef Tube default_tube
@@ -80,7 +82,7 @@ cdef class Queue:
     cdef readonly Py_ssize_t lost_count  # sessions that lost their connections and may return
     cdef uint64_t resumed_count          # sessions ever that have returned
     cdef bint takes_clients              # while not, no session's time to return runs
-    cdef uint64_t sessions_opened_count  # sessions ever, the server's own included: the number of the next one
+    cdef uint64_t next_session_number    # of the next session, the server's own included
     cdef readonly Py_ssize_t session_count       # open sessions; here and below without the server's own
     cdef readonly uint64_t total_session_count   # sessions ever
     cdef Py_ssize_t producer_count       # open sessions that put

@@ -31,7 +31,7 @@ from cython.cimports.beanpole.engine.state.session import SessionList, add_wide,
 from cython.cimports.beanpole.engine.state.times import ServerTimes, Tally, add_age, is_newest, remove_age
 from cython.cimports.beanpole.engine.state.tube import Buckets, Tube, Watch
 from cython.cimports.beanpole.protocol.replies import Word
-from cython.cimports.libc.stdint import int64_t, uint8_t, uint32_t
+from cython.cimports.libc.stdint import UINT64_MAX, int64_t, uint8_t, uint32_t
 
 from beanpole import limits
 from beanpole.engine import limits as engine_limits
@@ -69,6 +69,8 @@ class Queue:
         self.failures = Failures()
         self.holders = {}
         self.next_job_id = 1
+        self.shard = ()
+        self.ids_looked_at = UINT64_MAX
         self.tubes = {}
         self.tubes_max = limits.TUBES_MAX
         self.tube_list = []

@@ -22,6 +22,7 @@ class BulkWriter:
         first_number: int,
         *,
         next_job_id: int,
+        shard: tuple[int, ...] = (),
         clock: tuple[int, int],
         segment_bytes: int,
     ) -> None:
@@ -30,7 +31,7 @@ class BulkWriter:
         self.names: list[str] = []
         self.records = Encoder(Accounts(segment_bytes))
         self.records.clock = clock
-        self.records.next_job_id = next_job_id
+        self.records.next_job_id, self.records.shard = next_job_id, shard
         self.records.open_segment(first_number, segment_bytes)
         self.file = self.create(first_number)
 

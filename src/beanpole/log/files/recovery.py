@@ -86,7 +86,7 @@ def recover(  # noqa: PLR0913 - everything replaceable is an argument
             progress("recovering", i + 1, len(numbers))
     if numbers:
         directory.sync()  # a name that was read must be certain before the next segment's is
-    records.next_job_id = engine.next_job_id
+    records.next_job_id, records.shard = engine.next_job_id, engine.shard
     log_ns = replay.finish(wall_ns)
     recovered.clock = LogClock(log_ns - now_ns, replay.lead_ns, log_ns - (wall_ns - replay.lead_ns))
     recovered.clock_offset_ns = recovered.clock.offset_ns

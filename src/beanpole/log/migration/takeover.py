@@ -32,11 +32,13 @@ class TakenOver:
     report: BinlogReport = field(default_factory=BinlogReport)
 
 
-def take_over(directory: DiskDirectory, segment_bytes: int, wall_ns: int) -> TakenOver | None:
+def take_over(
+    directory: DiskDirectory, segment_bytes: int, wall_ns: int, shard: tuple[int, ...] = ()
+) -> TakenOver | None:
     """Take over what beanstalkd left in a directory, or finish a takeover; None: there is nothing of beanstalkd's.
 
     Raises:
-        StartError: the directory holds a log of ours as well.
+        StartError: the directory holds a log of ours as well, or the server is to be a shard whose ids are others.
         OSError: the disk can't be read or written; beanstalkd's files are as they were.
     """
     names = directory.names()
@@ -53,6 +55,12 @@ def take_over(directory: DiskDirectory, segment_bytes: int, wall_ns: int) -> Tak
             f"{directory.path} holds both a log of Beanpole (segment.*) and one of beanstalkd (binlog.*); "
             "move the files that you don't want into another directory",
             ExitCode.FAILED,
+        )
+    if shard and shard[0]:
+        raise StartError(
+            f"{directory.path} holds a log of beanstalkd, whose ids are those of shard 0: start with --shard 0, or "
+            "without",
+            ExitCode.USAGE,
         )
     jobs, report = read_directory(directory.path)
     segments = BulkWriter(

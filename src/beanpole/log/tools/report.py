@@ -88,6 +88,7 @@ def of_stat(snapshot: Snapshot) -> Report:
         "durable_bytes": replay.durable_bytes,
         "last_time_ns": replay.restore.clock_ns,
         "next_job_id": engine.next_job_id,
+        "shard": list(engine.shard),
         "problems": of_findings(result),
     }
 

@@ -102,7 +102,8 @@ def salvage(
     check(engine)
     if result.needed and not dry_run:
         first = snapshot.numbers[-1] + 2
-        header = {"next_job_id": result.next_job_id, "clock": (replay.restore.clock_ns, replay.lead_ns)}
+        clock = (replay.restore.clock_ns, replay.lead_ns)
+        header = {"next_job_id": result.next_job_id, "shard": engine.shard, "clock": clock}
         try:
             writer = write_new(directory.path, engine, first, segment_bytes=segment_bytes, **header)
         except OSError:
@@ -119,7 +120,7 @@ def next_id(result: Salvaged, next_job_id: int) -> int:
     return known + (result.lost_bytes + WHOLE_FIXED - 1) // WHOLE_FIXED
 
 
-def write_new(parent: Path, engine: Engine, first_number: int, **header: Any) -> BulkWriter:  # noqa: ANN401 - numbers and a pair
+def write_new(parent: Path, engine: Engine, first_number: int, **header: Any) -> BulkWriter:  # noqa: ANN401 - what a BulkWriter takes
     """Write what an engine holds as a log of its own, in a folder of its own, and sync it."""
     path = parent / UNFINISHED
     path.mkdir(mode=0o700)
