@@ -17,12 +17,13 @@ from beanpole import limits as protocol_limits
 from beanpole.cli.clusterstatus import record_of, row_of, time_text, warnings_of
 from beanpole.cli.common import Output, jobs_text
 from beanpole.cli.errors import Failure, forget_output
-from beanpole.cli.quantities import Duration, Size, notes_of
+from beanpole.cli.quantities import SHARD, Duration, Size, notes_of
 from beanpole.cli.serve import check_cluster_url, is_given
 from beanpole.cli.wrapping import SETTINGS
 from beanpole.errors import BeanpoleError, ExitCode, StartError
 from beanpole.log import limits
 from beanpole.observe.units import plural
+from beanpole.shard_ids import text_of
 
 if TYPE_CHECKING:
     from beanpole.log.postgres.repair import Salvaged
@@ -189,6 +190,13 @@ def check_url(url: str) -> None:
     help="The largest body of a job, on every node.",
 )
 @click.option(
+    "--shard",
+    type=SHARD,
+    default="",
+    help="The number of the shard that the cluster is, 0 to 1023, by which ids begin; a cluster that is there takes "
+    "further ones behind it, as in 3,17.",
+)
+@click.option(
     "--inbox",
     is_flag=True,
     help="Make the inbox too, also in a cluster that is there: with `select beanpole.put(…)` a job is put in an "
@@ -209,15 +217,18 @@ async def init(out: Output, url: str, **given: Any) -> None:
     context = click.get_current_context()
     facts = (
         f"durability {made.durability}, silence limit {made.silence_ms} ms, bodies up to {made.body_bytes_max} bytes"
+        + (f", shard {text_of(made.shard)}" if made.shard else "")
     )
-    kept = given.keys() - {"inbox", "inbox_bytes"}
+    kept = given.keys() - {"inbox", "inbox_bytes", "shard"}
     if any(is_given(context, name) and given[name] != getattr(made, name) for name in kept):
         raise Failure(f"there is a cluster already, with {facts}; it stays as it is. The guide says how to change that")
     record = {"cluster": made.cluster, "durability": made.durability, "names": made.names, "existed": made.existed}
+    record["shard"] = list(made.shard)
     done = "was there already" if made.existed else "is made"
-    out.record(
-        record, f"Cluster {made.cluster} {done}: {facts}. Start a node: beanpole serve --cluster URL --node NAME"
-    )
+    then = "Start a node: beanpole serve --cluster URL --node NAME"
+    if given["shard"] and made.existed:
+        then = "The node that leads next goes by the numbers: `beanpole cluster step-down` lets one do so now"
+    out.record(record, f"Cluster {made.cluster} {done}: {facts}. {then}")
     if given["inbox"]:
         out.prose(
             "The inbox is made. For each role that puts jobs: grant usage on schema beanpole to ROLE; "
@@ -239,6 +250,7 @@ async def status(out: Output, url: str) -> ExitCode | None:
     out.prose(
         f"cluster {found.settings.cluster}: durability {found.server.durability}, silence limit "
         f"{found.settings.silence_ms} ms, format {found.settings.format}, timeline {found.server.timeline}"
+        + (f", shard {text_of(found.settings.shard)}" if found.settings.shard else "")
     )
     if leader is not None and found.is_led:
         out.prose(f"{leader.node} leads at {leader.address} since {time_text(leader.since_s)}, epoch {leader.epoch}")

@@ -54,6 +54,7 @@ def record_of(found: "Status", warnings: list[str]) -> dict[str, object]:
         "timeline": found.server.timeline,
         "silence_ms": found.settings.silence_ms,
         "format": found.settings.format,
+        "shard": list(found.settings.shard),
         "segments": found.segments,
         "missing_segments": found.missing,
         "unreadable": [

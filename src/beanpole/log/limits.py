@@ -36,10 +36,10 @@ OPEN_S = 5.0
 HALT_S = 10.0
 """Seconds that a node which stops tries to leave word in PostgreSQL: each silent host before the primary costs two."""
 
-CLUSTER_FORMAT = 7
+CLUSTER_FORMAT = 9
 """What a node reads and writes: 3, jobs and pauses as in files; 4, keys of jobs and rules of tubes; 5, schedules.
 
-6, groups; 7, tokens of puts that are done once.
+6, groups; 7, tokens of puts that are done once; 9, numbers of a shard. No log has format 8.
 """
 
 JOB_IDS_SKIPPED = 1_000_000

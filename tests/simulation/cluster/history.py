@@ -5,6 +5,7 @@ from bisect import bisect_left
 from itertools import accumulate, pairwise
 
 from beanpole.engine.check import check
+from beanpole.limits import SHARD_ID_BITS
 from beanpole.log.reader import describe, read_header
 from tests.simulation.cluster.database import Faults
 from tests.simulation.cluster.world import World, state_of
@@ -78,6 +79,8 @@ def check_history(world: World, bodies: dict[int, bytes]) -> None:
             assert id not in bodies, f"job {id} is back"
         elif id not in maybe_gone:
             assert bodies.get(id) == body, f"job {id} is lost"
+    shard = world.database.settings.shard or (0,)
+    assert {id >> SHARD_ID_BITS for id in puts} <= set(shard), f"a job has an id that shard {shard} has not"
     answered_s = [each.answered_s for each in history]
     newest = list(accumulate((each.epoch for each in history), max))
     for seen in history:

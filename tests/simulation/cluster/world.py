@@ -21,6 +21,7 @@ from tests.simulation.cluster.database import SETTINGS, Database
 from tests.simulation.cluster.loop import NODE, SimulatedLoop
 from tests.unit.server.memory_transport import MemoryTransport
 
+SHARDS: tuple[tuple[int, ...], ...] = ((), (1,), (3, 17), (), (1023,))
 TICK_S = 0.05
 COMMAND_S_MAX = 60.0
 BODY = b"x" * 3000
@@ -97,7 +98,7 @@ class World:
 
     def begin(self) -> None:
         """Make the database and the nodes. Called in the loop."""
-        self.database = Database(self.rng)
+        self.database = Database(self.rng, replace(SETTINGS, shard=SHARDS[self.seed % len(SHARDS)]))
         self.nodes = [SimulatedNode(self, f"n{i}") for i in range(self.node_count)]
 
     def tell(self, line: tuple[Any, ...]) -> None:

@@ -35,6 +35,7 @@ from beanpole.log.postgres.store import (
 )
 from beanpole.log.reader import read_header
 from beanpole.protocol.extensions import format_of
+from beanpole.shard_ids import text_of
 
 CLUSTER_SEGMENT_BYTES = 67_108_864
 """Bytes of a segment of a cluster's log, which is a table."""
@@ -49,6 +50,7 @@ class Made:
     silence_ms: int
     body_bytes_max: int
     names: str
+    shard: tuple[int, ...]
     existed: bool
 
 
@@ -143,8 +145,11 @@ async def init(  # noqa: PLR0913 - what a cluster is made of
     body_bytes_max: int = protocol_limits.BODY_BYTES_MAX_DEFAULT,
     inbox: bool = False,
     inbox_bytes: int = limits.INBOX_BYTES_DEFAULT,
+    shard: tuple[int, ...] = (),
 ) -> Made:
     """Make the tables of a cluster and its first row, and its inbox if that is asked for; leave what is there.
+
+    A cluster that is there may get further numbers as a shard.
 
     Raises:
         RefusedError: the server can't promise what was asked for; the text says what is missing.
@@ -169,6 +174,7 @@ async def init(  # noqa: PLR0913 - what a cluster is made of
                         "segment_bytes": segment_bytes,
                         "body_bytes_max": body_bytes_max,
                         "durability": durability,
+                        **({"shard": text_of(shard)} if shard else {}),
                     }
                     await connection.execute(schema.make_segment(1).encode())
                     await connection.execute(schema.insert(1).encode(), columns_of(first_row(new_writer())))
@@ -176,12 +182,41 @@ async def init(  # noqa: PLR0913 - what a cluster is made of
                         await connection.execute(
                             f"insert into {schema.SCHEMA}.setting values (%s, %s)".encode(), [name, str(value)]
                         )
+                elif shard:
+                    await number_further(connection, shard)
             found, values = await read_settings(connection, for_operator=True)
             if inbox:
                 await make_inbox(connection, found, inbox_bytes)
     return Made(
-        found.cluster, values["durability"], found.silence_ms, found.body_bytes_max, values["names"], existed=existed
+        found.cluster,
+        values["durability"],
+        found.silence_ms,
+        found.body_bytes_max,
+        values["names"],
+        found.shard,
+        existed=existed,
     )
+
+
+async def number_further(connection: psycopg.AsyncConnection, shard: tuple[int, ...]) -> None:
+    """Give a cluster that is there numbers behind those that it has.
+
+    Raises:
+        RefusedError: they are not the same and further ones, or the log is written in a format that has none.
+    """
+    settings, _ = await read_settings(connection, for_operator=True)
+    if settings.format < schema.FORMAT_SHARD:
+        raise RefusedError(
+            f"the log is written in format {settings.format}, and the numbers of a shard need {schema.FORMAT_SHARD}: "
+            "update all nodes, then run `beanpole cluster upgrade`"
+        )
+    known = settings.shard or (0,)
+    if shard[: len(known)] != known:
+        raise RefusedError(
+            f"the jobs of this cluster have ids of shard {text_of(known)}: further numbers go behind, as in --shard "
+            f"{text_of(known)},N; a shard of another number is another cluster, in a database of its own"
+        )
+    await connection.execute(schema.SET.encode(), ["shard", text_of(shard)])
 
 
 async def make_inbox(connection: psycopg.AsyncConnection, settings: Settings, inbox_bytes: int) -> None:

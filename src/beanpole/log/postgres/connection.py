@@ -31,6 +31,7 @@ from beanpole.log.postgres.store import (
     Settings,
 )
 from beanpole.log.postgres.tasks import within
+from beanpole.shard_ids import read_numbers
 
 CONNECT_TIMEOUT_S = 2
 """Seconds that the opening of a connection may take, for each address."""
@@ -263,5 +264,6 @@ async def read_settings(
         segment_bytes=int(values["segment_bytes"]),
         body_bytes_max=int(values["body_bytes_max"]),
         era=int(values.get("era", 0)),
+        shard=read_numbers(values["shard"]) if "shard" in values else (),
     )
     return settings, values

@@ -190,6 +190,7 @@ class Leading(Log):
         Then everything before it is confirmed, and is applied: that is the row or two that was in flight.
         """
         replica, records = self.replica, self.records
+        replica.engine.set_shard(self.store.settings.shard)  # it may have a further number since this node follows
         place = replica.tip.next_place
         if place.row == 0:
             work = self.maintenance.make(self.store, place.segment)

@@ -137,6 +137,7 @@ class Salvage:
     def __init__(self, store: OperatorStore) -> None:
         self.store = store
         self.replay = empty_replay()
+        self.replay.restore.engine.set_shard(store.settings.shard)
         self.survey = Survey()
         self.row_count = 0
         self.lost_rows = 0

@@ -33,6 +33,7 @@ class Replica:
         accounts = Accounts(settings.segment_bytes, unlimited=True)
         self.records = Encoder(accounts, wants_reservations=True)
         self.engine = make_engine(self.records, settings)
+        self.engine.set_shard(settings.shard)
         self.replay = Replay(self.engine, self.records)
         self.as_one_segment = as_one_segment
         """Whether nothing is booked by segment, as all jobs will be written into another log."""

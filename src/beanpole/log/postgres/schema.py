@@ -27,6 +27,9 @@ NODE_COLUMNS = "name, address, role, epoch, segment, row, version, format, machi
 FORMAT_CLOCKS = 5
 """The format of the log from which nodes say what their wall clocks and zone data are."""
 
+FORMAT_SHARD = 9
+"""The format from which a cluster may be a shard: a node that reads less gives other ids."""
+
 CLOCK_COLUMNS = "wall_s, zones"
 
 ADD_CLOCKS = f"""

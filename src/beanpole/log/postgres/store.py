@@ -138,6 +138,9 @@ class Settings:
     era: int = 0
     """Grows with each loss that is accepted: what a node knows of an earlier era need not be there; 0: none was."""
 
+    shard: tuple[int, ...] = ()
+    """The numbers of the shard that the cluster is, which rise; (): it was given none."""
+
 
 @dataclass(frozen=True, slots=True)
 class NodeState:

@@ -34,6 +34,7 @@ from beanpole.log.replay import Replay
 from beanpole.log.tools.inspect import empty_replay, survey
 from beanpole.log.tools.snapshot import Snapshot
 from beanpole.protocol.extensions import format_of
+from beanpole.shard_ids import text_of
 
 Progress = Callable[[int, int], None]
 """Called with how much is done, and of how much."""
@@ -79,6 +80,12 @@ async def import_directory(conninfo: str, path: Path, progress: Progress) -> Mov
                     f"{path} has {what}, and the log of this cluster is written in format {store.settings.format}: "
                     "make a cluster in another database with the `beanpole cluster init` of this version"
                 )
+        if (engine.shard or (0,)) != (store.settings.shard or (0,)):
+            raise RefusedError(
+                f"the ids in {path} are those of shard {text_of(engine.shard)}, and this cluster is shard "
+                f"{text_of(store.settings.shard)}: make a cluster in another database with `beanpole cluster init "
+                f"--shard {text_of(engine.shard)}`"
+            )
         writer = ImportWriter(store, tip, replay, progress)
         with errors_translated():
             async with store.connection.transaction():
@@ -302,7 +309,15 @@ def write_directory(replay: Replay, path: Path, next_job_id: int) -> None:
     clock = (restore.clock_ns, lead_ns)
     directory = disk.DiskDirectory(unfinished)
     segment_bytes = limits.SEGMENT_BYTES_DEFAULT
-    writer = BulkWriter(directory, "segment", 1, next_job_id=next_job_id, clock=clock, segment_bytes=segment_bytes)
+    writer = BulkWriter(
+        directory,
+        "segment",
+        1,
+        next_job_id=next_job_id,
+        shard=engine.shard,
+        clock=clock,
+        segment_bytes=segment_bytes,
+    )
     writer.write_all(engine)
     directory.sync()
     unfinished.replace(path)
