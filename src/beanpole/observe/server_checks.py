@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from beanpole.observe.findings import Finding, Severity, Visit, jobs_in
 from beanpole.observe.units import count, duration, plural, rate, size
+from beanpole.shard_ids import IDS_LEFT_WARNING
 
 FILES_WARNING = 0.8  # share of the process's open-file limit that is worth a warning
 FILES_ERROR = 0.95
@@ -185,6 +186,18 @@ def full_core(visit: Visit) -> Iterator[Finding]:
                 f"{used_s / visit.seconds:.0%} of a core, {rate(commands / visit.seconds)} commands a second",
                 f"{plural(after.current_connections, 'connection')}",
             ),
+        )
+
+
+def shard_ids(visit: Visit) -> Iterator[Finding]:
+    left = visit.server.get("shard-ids-left")
+    if left is not None and int(left) <= IDS_LEFT_WARNING:
+        yield Finding(
+            Severity.WARNING if int(left) else Severity.ERROR,
+            "the ids of this shard are nearly used up: behind the last one puts are refused",
+            f"Give it a further number, which no shard ever had: --shard {visit.server['shard']},N at its next start;"
+            " for a cluster `beanpole cluster init`.",
+            (f"{count(int(left))} ids left",),
         )
 
 

@@ -94,6 +94,16 @@ def test_tokens_that_are_nearly_too_many(kept: int, severities: list[Severity]) 
 
 
 @pytest.mark.parametrize(
+    ("left", "severities"),
+    [(2**43 // 10 + 1, []), (2**43 // 10, [Severity.WARNING]), (1, [Severity.WARNING]), (0, [Severity.ERROR])],
+)
+def test_ids_of_a_shard_that_are_nearly_used_up(left: int, severities: list[Severity]) -> None:
+    seen = visit(None, sample(stats=server(shard="3,17", shard_ids_left=left)))
+    assert found(server_checks.shard_ids, seen) == severities
+    assert all("--shard 3,17,N" in each.advice for each in server_checks.shard_ids(seen))
+
+
+@pytest.mark.parametrize(
     ("jobs", "severities"), [(10, []), (9, []), (8, []), (7, [Severity.ERROR]), (0, [Severity.ERROR])]
 )
 def test_refused_puts(jobs: int, severities: list[Severity]) -> None:

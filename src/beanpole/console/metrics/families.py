@@ -209,6 +209,8 @@ SERVER_FAMILIES = (
         "Tokens of puts that are done once: kept, and how many there may be; then one more is refused.", ("kind",),
         each(("kept", "once-tokens"), ("most", "once-max")),
     ),
+    server("beanpole_shard_ids_left", G, "Ids that a shard has left for jobs, in the ranges of all its numbers.",
+        "shard-ids-left"),
     server("beanpole_links", G, "Links, over each of which a front carries clients.", "links"),
     server("beanpole_link_channels", G, "Clients that are carried over links.", "link-channels"),
     server("beanpole_front_frames", C, "Frames that fronts have passed on.", "front-frames"),
