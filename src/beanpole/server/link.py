@@ -237,7 +237,8 @@ class Link(Carrier):
         self.opened = said is not None
         self.map_epoch = said[2] if self.opened else 0
         engine = self.epoll.turn.engine
-        answer: bytes = link_line(0, engine.body_bytes_max) if self.opened else b"UNKNOWN_COMMAND\r\n"
+        number: int = engine.shard[0] if engine.shard else 0
+        answer: bytes = link_line(number, engine.body_bytes_max) if self.opened else b"UNKNOWN_COMMAND\r\n"
         append(cython.address(self.out), answer, len(answer))
         self.carry()
         if self.opened:

@@ -334,6 +334,14 @@ def test_link_on_which_nothing_comes_is_asked_and_ends() -> None:
         assert house.loop.calls == []
 
 
+def test_server_says_which_shard_it_is() -> None:
+    with closing(House()) as house:
+        house.engine.set_shard((3, 17))
+        front = Front(house, opened=False)
+        front.send_bytes(first_line())
+        assert front.receive_bytes() == b"LINK 3 65535\r\n"
+
+
 def test_front_that_is_being_started_may_take_its_time() -> None:
     with closing(House()) as house:
         front = Front(house, opened=False)
