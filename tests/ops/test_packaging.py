@@ -10,6 +10,7 @@ import click
 import pytest
 
 from beanpole.cli.main import cli
+from beanpole.cli.route import route
 from beanpole.cli.serve import serve
 from beanpole_ids.cli.main import cli as ids_cli
 from beanpole_ids.config import load
@@ -20,8 +21,13 @@ pytestmark = pytest.mark.repository
 PACKAGING = ROOT / "packaging"
 UNITS = sorted((PACKAGING / "systemd").iterdir())
 SERVICES = [path for path in UNITS if path.suffix == ".service"]
-CONF = (PACKAGING / "etc/beanpole.conf").read_text()
 EXPOSURE_MAX = 2.5
+
+of_each_conf = pytest.mark.parametrize(
+    ("conf", "command"),
+    [((PACKAGING / "etc/beanpole.conf").read_text(), serve), ((PACKAGING / "etc/router.conf").read_text(), route)],
+    ids=["serve", "route"],
+)
 
 
 def settings(path: Path) -> list[tuple[str, str]]:
@@ -87,34 +93,37 @@ def test_units_run_commands_that_there_are() -> None:
         assert not isinstance(found, click.Group), path.name
 
 
-def test_the_settings_have_each_variable_of_the_server_with_its_flag() -> None:
-    said = re.findall(r"^# --([a-z-]+): (?:[^\n]|\n# )*?\n#?(BEANPOLE_[A-Z_]+)=", CONF, re.MULTILINE)
+@of_each_conf
+def test_the_settings_have_each_variable_with_its_flag(conf: str, command: click.Command) -> None:
+    said = re.findall(r"^# --([a-z-]+): (?:[^\n]|\n# )*?\n#?(BEANPOLE_[A-Z_]+)=", conf, re.MULTILINE)
     flags = {
         next(each for each in option.opts if each.startswith("--")).removeprefix("--"): option.envvar
-        for option in serve.params
+        for option in command.params
         if option.envvar
     }
     assert dict(said) == flags
     assert len(said) == len(flags)
 
 
-def test_the_server_takes_every_setting_as_it_is_written() -> None:
-    options = {option.envvar: option for option in serve.params}
-    context = click.Context(serve)
-    for name, value in re.findall(r"^#?(BEANPOLE_[A-Z_]+)=(.*)$", CONF, re.MULTILINE):
-        option = options[name]
+@of_each_conf
+def test_every_setting_is_taken_as_it_is_written(conf: str, command: click.Command) -> None:
+    options = {option.envvar: option for option in command.params}
+    context = click.Context(command)
+    for variable, value in re.findall(r"^#?(BEANPOLE_[A-Z_]+)=(.*)$", conf, re.MULTILINE):
+        option = options[variable]
         words = value.split() if option.multiple else [value]
         for each in words:
             option.type.convert(each, option, context)
 
 
-def test_settings_that_are_off_show_the_defaults() -> None:
-    options = {option.envvar: option for option in serve.params}
-    for name, value in re.findall(r"^#(BEANPOLE_[A-Z_]+)=(.*)$", CONF, re.MULTILINE):
-        option = options[name]
+@of_each_conf
+def test_settings_that_are_off_show_the_defaults(conf: str, command: click.Command) -> None:
+    options = {option.envvar: option for option in command.params}
+    for variable, value in re.findall(r"^#(BEANPOLE_[A-Z_]+)=(.*)$", conf, re.MULTILINE):
+        option = options[variable]
         if isinstance(option, click.Option) and option.show_default:
             shown = option.type.convert(value, option, None)
-            assert shown == option.type.convert(option.get_default(click.Context(serve)), option, None), name
+            assert shown == option.type.convert(option.get_default(click.Context(command)), option, None), variable
 
 
 def test_rules_of_the_ID_service_are_right() -> None:  # noqa: N802 - its name
