@@ -12,7 +12,7 @@ import pytest
 from beanpole.cli.common import EXIT_CODES
 from tests.cli_reference import MARKER, PAGES, reference
 from tests.e2e.process import environment, written_to
-from tests.servers import HOST, beanpole_server
+from tests.servers import HOST, beanpole_server, peer
 
 pytestmark = pytest.mark.repository
 
@@ -40,6 +40,8 @@ VARYING = re.compile(
 def test_examples(title: str, tmp_path: Path) -> None:
     """The guide has a server of its own, and so has each section of the recipes."""
     text = SECTIONS.get(title, GUIDE)
+    if "\nphp " in text:
+        peer("php")
     with beanpole_server() as server:
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
         given = environment({"BEANPOLE_URL": f"beanstalk://{HOST}:{server.port}", "PATH": path, "COLUMNS": "120"})
