@@ -1,7 +1,8 @@
 """Debian's Prometheus reads a loaded server: every expression of the board and of the alerts gives what the load did.
 
-One Prometheus sees it all: a server with a log, plain beanstalkd, and two nodes of a cluster, whose page is written
-here by what writes them everywhere. The alerts are those of `ops/`, but none waits before it fires.
+One Prometheus sees it all: a server with a log, plain beanstalkd, a router whose server is away, and two nodes of a
+cluster, whose page is written here by what writes them everywhere. The alerts are those of `ops/`, but none waits
+before it fires.
 """
 
 import re
@@ -20,11 +21,12 @@ from beanpole.console.metrics import exposition
 from beanpole.console.metrics.metered import Metered
 from tests.e2e.console.process import console, url_of
 from tests.e2e.process import serving, wait_until
+from tests.e2e.test_route import ROUTE
 from tests.ops.checks import ALERTS, BOARD, CLUSTER, EPOCH, INBOX_AGE_S, LAGS, PLAIN, Run, threshold
 from tests.ops.files import OPS, ROOT, alerts, panels
 from tests.ops.load import ENDS, IDLE, LATE, MAIL, ORPHANS, PUT, SERVER, TUBES, Load
 from tests.ops.prometheus import Peer, Prometheus, listening_peer, prometheus
-from tests.servers import HOST, Server, beanstalkd_server
+from tests.servers import HOST, Server, beanstalkd_server, free_port
 
 pytestmark = pytest.mark.xdist_group("prometheus")
 
@@ -48,12 +50,12 @@ def facts(name: str, role: str) -> bytes:
     return b"---\n" + "".join(f"{key}: {value}\n" for key, value in lines.items()).encode()
 
 
-def configuration(folder: Path, console_port: int, peer_port: int) -> dict[str, object]:
-    """Prometheus's: the alerts of `ops/`, and both jobs."""
+def configuration(folder: Path, console_port: int, peer_port: int, router_port: int) -> dict[str, object]:
+    """Prometheus's: the alerts of `ops/`, and its jobs."""
     rules = re.sub(r"^( +for:) .*$", r"\1 0s", (OPS / "prometheus/alerts.yml").read_text(), flags=re.MULTILINE)
     (folder / "alerts.yml").write_text(rules)
     often = {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "500ms"}
-    ports = {"beanpole": console_port, "beanpole-cluster": peer_port}
+    ports = {"beanpole": console_port, "beanpole-cluster": peer_port, "beanpole-routers": router_port}
     return {
         "global": often,
         "rule_files": ["alerts.yml"],
@@ -126,11 +128,14 @@ def world() -> Iterator[World]:
         server = Server("beanpole", process.pid, process.port)
         looking = stack.enter_context(console("--url", url_of(server, SERVER), "--url", url_of(plain, PLAIN)))
         peer = stack.enter_context(listening_peer({"/metrics": cluster_page()}))
+        router_port = free_port()
+        router = ("--to", f"{HOST}:{free_port()}", "--metrics", f"{HOST}:{router_port}")
+        stack.enter_context(serving(*router, command=ROUTE))
         load = Load(process)
         stack.callback(load.close)
         load.begin()
         begun = time.monotonic()
-        found = stack.enter_context(prometheus(configuration(folder, looking.port, peer.port), folder))
+        found = stack.enter_context(prometheus(configuration(folder, looking.port, peer.port, router_port), folder))
         wait_until(lambda: put_in_total(found).keys() >= set(TUBES), "the tubes are seen", WAIT_S)
         wait_until(lambda: found.values("beanpole_job_late_seconds_count > 0"), "histograms are seen", WAIT_S)
         load.run()
