@@ -185,7 +185,7 @@ def test_drain_has_an_end() -> None:
 def test_successor_takes_the_place_and_no_client_is_refused_or_loses_its_job(tmp_path: Path) -> None:
     path = tmp_path / "socket"
     with healthy() as server, ExitStack() as stack:
-        address = ("-l", f"{HOST}:{free_port()}", "-l", f"unix:{path}")
+        address = ("-l", f"{HOST}:{free_port()}", "-l", f"unix:{path}", "--metrics", f"{HOST}:{free_port()}")
         first = stack.enter_context(routing(server, *address, listen=False))
         client = stack.enter_context(holding(first))
         second = stack.enter_context(routing(server, *address, listen=False))

@@ -206,7 +206,8 @@ def services_of(router: "Router", metrics: str | None, number: int) -> list[Any]
     from beanpole.server import listener
     from beanpole.worker.metrics import MetricsServer
 
-    sockets = listener.open_all((address_of(metrics, number, METRICS_PORT_DEFAULT),), METRICS_PORT_DEFAULT)
+    where = address_of(metrics, number, METRICS_PORT_DEFAULT)
+    sockets = listener.open_all((where,), METRICS_PORT_DEFAULT, shared=True)  # a predecessor that drains has it, too
     for each in sockets:
         each.listen()
     return [MetricsServer(sockets, router.metrics, router.health)]
