@@ -130,13 +130,6 @@ def test_our_server_keeps_the_protocol_behind_fronts() -> None:
     assert done.code == 0, done.out.decode()
 
 
-@pytest.mark.long
-def test_our_server_keeps_the_protocol_behind_a_router() -> None:
-    behind = (sys.executable, "-m", "tests.behind_router", "{port}", "-z", "{max-job-size}")
-    done = conformance("--extensions", "--json", "--patience=30", *behind)
-    assert done.code == 0, done.out.decode()
-
-
 def test_our_server_takes_all_settings_and_lists_all_extensions() -> None:
     """That it answers as written is shown beside, by the same scripts."""
     ours = Program(OURS, 60)
