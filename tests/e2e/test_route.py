@@ -200,6 +200,15 @@ def test_successor_takes_the_place_and_no_client_is_refused_or_loses_its_job(tmp
         talk(socket.AF_UNIX, str(path))
 
 
+def test_successor_that_can_not_start_leaves_the_path_to_its_predecessor(tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    with healthy() as server, beanstalkd_server() as old, routing(server, "-l", f"unix:{path}", listen=False):
+        outcome = start_in_vain("-l", f"unix:{path}", "--to", f"{HOST}:{old.port}", command=ROUTE, listen=False)
+        assert outcome.code == 2
+        talk(socket.AF_UNIX, str(path))
+        assert list(tmp_path.iterdir()) == [path]
+
+
 def test_sockets_of_systemd_go_on_without_it(tmp_path: Path) -> None:
     with bound(tmp_path / "socket") as (tcp, unix), healthy() as server:
         fds = (tcp.fileno(), unix.fileno())

@@ -20,6 +20,7 @@ from beanpole.server.options import OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
 
     from beanpole.front.router import Router, Settings
     from beanpole.process.crew import Lifeline
@@ -116,22 +117,23 @@ def route(to: tuple[str, ...], **given: Any) -> int:
     if not listeners:
         refuse_itself(paths_of(to) & paths_of(given["listen"]))
         listeners = listener.open_all(given["listen"], given["port"], shared=True)
-    refuse_itself([each for each in to if listener.reaches(each, listeners, shared_limits.PORT_DEFAULT)])
     files = {} if keeps_listening else listener.socket_files(listeners)
-    if given["user"] is not None:
-        become_user(given["user"])
-    connections_max = min(given["connections_max"], given["processes"] * (raise_descriptor_limit() - RESERVED))
-    settings = Settings(to, given["wait_s"], given["drain_s"], connections_max, given["processes"], keeps_listening)
     addresses = [listener.address_text(each) for each in listeners]
-    ready = functools.partial(report_ready, given["ready_file"], addresses, listeners, logger)
-    keep_to_ourselves()
+    ready_file: Path | None = given["ready_file"]
+    ready = functools.partial(report_ready, ready_file, addresses, listeners, logger)
     try:
+        refuse_itself([each for each in to if listener.reaches(each, listeners, shared_limits.PORT_DEFAULT)])
+        if given["user"] is not None:
+            become_user(given["user"])
+        connections_max = min(given["connections_max"], given["processes"] * (raise_descriptor_limit() - RESERVED))
+        settings = Settings(to, given["wait_s"], given["drain_s"], connections_max, given["processes"], keeps_listening)
+        keep_to_ourselves()
         return run(settings, listeners, logger, given["metrics"], ready)
     finally:
         if os.getpid() == starter:  # each process of a crew comes by here
             listener.remove_socket_files(files)
-            if given["ready_file"] is not None:
-                remove_ready_file(given["ready_file"], addresses)
+            if ready_file is not None:
+                remove_ready_file(ready_file, addresses)
 
 
 route.epilog = notes_of(route) + EXIT_CODES
@@ -210,4 +212,5 @@ def services_of(router: "Router", metrics: str | None, number: int) -> list[Any]
     sockets = listener.open_all((where,), METRICS_PORT_DEFAULT, shared=True)  # a predecessor that drains has it, too
     for each in sockets:
         each.listen()
+    listener.take_paths(sockets)
     return [MetricsServer(sockets, router.metrics, router.health)]

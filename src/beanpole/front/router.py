@@ -20,6 +20,7 @@ from beanpole.front import limits
 from beanpole.front.front import Front
 from beanpole.front.uplink import Uplink
 from beanpole.server import limits as server_limits
+from beanpole.server.listener import take_paths
 from beanpole.server.logs import Logger
 from beanpole.server.loop import ServerLoop
 from beanpole.server.observer import Observer
@@ -137,6 +138,7 @@ class Router:
                 each.listen(server_limits.BACKLOG)
                 self.front.listen(each.fileno(), each.family == socket.AF_UNIX)
             try:
+                take_paths(self.listeners)
                 ready()
             except StartError as error:
                 self.end(error)

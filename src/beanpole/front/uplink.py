@@ -139,7 +139,9 @@ class Uplink:
                 return address, link, reader
         leader = read_leader_line(line or b"")
         if leader is None:
-            raise LinkRefusedError("it takes no links: it is too old, no beanpole, or accepts clients by --fronts")
+            raise LinkRefusedError(
+                "it takes no links: it is too old, no beanpole, a router, or accepts clients by --fronts"
+            )
         if not follows:
             raise ConnectionError(f"it does not lead, although another says so; it says that {leader} does")
         return await self.ask(leader, follows=False)

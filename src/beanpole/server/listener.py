@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from beanpole.errors import ExitCode, StartError
-from beanpole.server import limits
 
 HTTP_BIND_TRIES = 40  # how often the address of the console is bound at a start while something else has it
 HTTP_BIND_PAUSE_S = 0.05
@@ -56,7 +55,8 @@ def split_address(text: str, port: int) -> tuple[str, int]:
 def bind_unix(path: str, *, shared: bool = False) -> socket.socket:
     """Bind a Unix socket. A socket file that nobody listens at is left over and replaced; any other file is not.
 
-    With `shared` also one at which somebody listens: who is connected there stays so, and new clients come here.
+    With `shared` also one at which somebody listens: who is connected there stays so, and new clients come here from
+    `take_paths` on.
     """
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -73,19 +73,33 @@ def bind_unix(path: str, *, shared: bool = False) -> socket.socket:
 
 
 def succeed_unix(listener: socket.socket, path: str) -> socket.socket:
-    """Listen in place of who listens at the path of a Unix socket: nobody who connects meanwhile is refused."""
-    bound = path + UNIX_NEXT
+    """Bind a Unix socket beside one at which somebody listens."""
+    bound = f"{path}.{os.getpid()}{UNIX_NEXT}"
     with contextlib.suppress(FileNotFoundError):
         os.unlink(bound)  # noqa: PTH108 - see above
     listener.bind(bound)
-    listener.listen(limits.BACKLOG)
-    os.rename(bound, path)  # noqa: PTH104 - see above
     return listener
 
 
+def take_paths(listeners: Iterable[socket.socket]) -> None:
+    """Take the paths of those who listen there; ours listen, too, so nobody who connects meanwhile is refused.
+
+    Raises StartError: this user may not rename files there.
+    """
+    for each in listeners:
+        name, path = each.getsockname(), unix_path(each)
+        if each.family == socket.AF_UNIX and name != path:
+            try:
+                with contextlib.suppress(FileNotFoundError):  # another of our processes was first
+                    os.rename(name, path)  # noqa: PTH104 - see above
+            except OSError as error:
+                raise StartError(f"cannot take {path}: {error.strerror}", ExitCode.CANNOT_LISTEN) from error
+
+
 def unix_path(listener: socket.socket) -> str:
-    """Return the path of a Unix socket, to which its file may have been renamed since it was bound."""
-    return str(listener.getsockname()).removesuffix(UNIX_NEXT)
+    """Return the path of a Unix socket, to which its file is renamed if somebody else has it yet."""
+    name = str(listener.getsockname())
+    return name.removesuffix(UNIX_NEXT).rpartition(".")[0] if name.endswith(UNIX_NEXT) else name
 
 
 def is_answered(path: str) -> bool:
@@ -103,8 +117,8 @@ def is_answered(path: str) -> bool:
 
 def socket_files(listeners: list[socket.socket]) -> dict[str, tuple[int, int]]:
     """Return the files of Unix sockets that were just bound, with what shows later that they are still the same."""
-    paths = [unix_path(each) for each in listeners if each.family == socket.AF_UNIX]
-    return {path: identity(path) for path in paths}
+    bound = [each for each in listeners if each.family == socket.AF_UNIX]
+    return {path: identity(each.getsockname()) for each in bound for path in (each.getsockname(), unix_path(each))}
 
 
 def identity(path: str) -> tuple[int, int]:
