@@ -209,6 +209,17 @@ def test_successor_that_can_not_start_leaves_the_path_to_its_predecessor(tmp_pat
         assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.parametrize("flags", [(), ("--processes", "2")], ids=["alone", "two"])
+def test_ready_file_of_a_successor_stays_when_its_predecessor_ends(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    with healthy() as server, routing(server, *flags) as router:
+        own = router.ready_file.read_text()
+        (tmp_path / "ready").write_text(own)
+        (tmp_path / "ready").replace(router.ready_file)  # as a successor with the same arguments does
+        router.signal(signal.SIGTERM)
+        assert router.wait_exit() == 0
+        assert router.ready_file.read_text() == own
+
+
 def test_sockets_of_systemd_go_on_without_it(tmp_path: Path) -> None:
     with bound(tmp_path / "socket") as (tcp, unix), healthy() as server:
         fds = (tcp.fileno(), unix.fileno())

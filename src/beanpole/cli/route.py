@@ -106,7 +106,7 @@ def route(to: tuple[str, ...], **given: Any) -> int:
     from beanpole.process.child import keep_to_ourselves
     from beanpole.server import listener
     from beanpole.server.logs import open_logger
-    from beanpole.server.process import become_user, raise_descriptor_limit, remove_ready_file, report_ready
+    from beanpole.server.process import become_user, raise_descriptor_limit, report_ready
 
     starter = os.getpid()
     logger = open_logger(given["log_format"])
@@ -120,7 +120,15 @@ def route(to: tuple[str, ...], **given: Any) -> int:
     files = {} if keeps_listening else listener.socket_files(listeners)
     addresses = [listener.address_text(each) for each in listeners]
     ready_file: Path | None = given["ready_file"]
-    ready = functools.partial(report_ready, ready_file, addresses, listeners, logger)
+    written = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast(
+        "Q"
+    )  # by which process ever: what tells that file from others
+
+    def ready() -> None:
+        report_ready(ready_file, addresses, listeners, logger)
+        if ready_file is not None:
+            written[0], written[1] = listener.identity(str(ready_file))
+
     try:
         refuse_itself([each for each in to if listener.reaches(each, listeners, shared_limits.PORT_DEFAULT)])
         if given["user"] is not None:
@@ -131,9 +139,9 @@ def route(to: tuple[str, ...], **given: Any) -> int:
         return run(settings, listeners, logger, given["metrics"], ready)
     finally:
         if os.getpid() == starter:  # each process of a crew comes by here
-            listener.remove_socket_files(files)
             if ready_file is not None:
-                remove_ready_file(ready_file, addresses)
+                files[str(ready_file)] = (written[0], written[1])
+            listener.remove_socket_files(files)
 
 
 route.epilog = notes_of(route) + EXIT_CODES
