@@ -78,7 +78,9 @@ def test_the_states_of_clear_tube_are_each_there_once() -> None:
             assert verb_of(line.encode()) == verb, line
 
 
-@pytest.mark.parametrize(("name", "line"), [("count", "reserve-many {} 0"), ("timeout", "reserve-many 1 {}")])
+@pytest.mark.parametrize(
+    ("name", "line"), [("count", "reserve-many {} 0 group=same"), ("timeout", "reserve-many 1 {}")]
+)
 def test_numbers_have_the_ranges_that_the_grammar_says(name: str, line: str) -> None:
     [(low, high)] = re.findall(rf"^{name} += .*; (\d+) to (\d+)$", PAGE, re.MULTILINE)
     for number in (low, high):

@@ -80,6 +80,7 @@ class Bookkeeping:
         begin = {"todo": [], "out": "", "waiting": False, "half_closed": False, "producer": False, "worker": False}
         begin |= {"number": self.first_session + self.counts["total-connections"], "heard": self.now}
         begin |= {"name": "", "opened": self.now, "verb": "none", "token": None, "quitting": False}
+        begin |= {"wants": "job", "told": None, "told_until": NEVER}
         self.sessions.append(Thing(used="default", watched=["default"], until=NEVER, **begin))
         self.counts["total-connections"] += 1
         return self.sessions[-1]
@@ -142,6 +143,7 @@ class Bookkeeping:
         """When the next thing is due; before that, nothing happens by itself."""
         waiting = [session for session in self.sessions if session.waiting]
         moments = [session.until for session in waiting] + [until for _, until in self.pauses.values()]
+        moments += [session.told_until for session in self.sessions if session.told]
         moments += [job.until - SECOND if job.holder in waiting else self.over_at(job) for job in self.jobs.values()]
         moments += [job.over for job in self.jobs.values() if job.state in {"ready", "delayed"}]
         return min(moments, default=NEVER)

@@ -101,7 +101,7 @@ commands = st.one_of(
     st.tuples(st.just("fail-job"), ids, bodies, options),
     st.tuples(st.just("change-job"), ids, st.builds(operator.or_, options, changes)),
     st.tuples(st.just("change-body"), ids, bodies),
-    st.tuples(st.just("reserve-many"), st.sampled_from([1, 2, 5]), st.sampled_from([0, 0, 1, 0.5])),
+    st.tuples(st.just("reserve-many"), st.sampled_from([0, 1, 2, 5]), st.sampled_from([0, 0, 1, 0.5])),
     st.builds(
         lambda verb, some: (verb, *some),
         st.sampled_from(["delete-many", "touch-many"]),
@@ -259,6 +259,20 @@ WAYS: dict[str, tuple[Any, ...]] = {
 
 ways = st.sampled_from(list(WAYS))
 lost = st.sampled_from(["quit", "disconnect", "half-close", "cut"])
+told = st.sampled_from(
+    [
+        [],
+        [("reserve-with-timeout", 0)],
+        [("reserve-many", 0, 2)],
+        [("reserve-many", 0, 0), ("reserve-many", 0, 0)],
+        [("reserve",), ("delete", 0)],
+        [("list-tube-used",)],
+        [("ignore", "default")],
+        [("quit",)],
+    ]
+)
+"""What a session says that was told of a job; nothing: it is slow."""
+
 tokens = st.sampled_from(["a" * 32, "b" * 32])
 endings = st.sampled_from([{}, {}, {"ends": "all"}])
 
@@ -434,6 +448,37 @@ class Conversation(RuleBasedStateMachine):
                 self.say(worker, [("cancel-reserve",)])
         if producer and producer != worker:
             self.say(producer, [("use", tube), ("put", 1, 0, 9, "x"), ("put", 0, 0, 9, "y")])
+
+    @rule(
+        data=st.data(),
+        tube=tubes,
+        text=st.sampled_from(["", *TEXTS]),
+        waits=st.lists(st.sampled_from([*[("reserve-many", 0, 3)] * 3, ("reserve",)]), min_size=2, max_size=4),
+        put=grouped,
+        says=st.lists(told, max_size=3),
+        jump=jumps,
+    )
+    def tell(
+        self,
+        data: st.DataObject,
+        tube: str,
+        *,
+        text: str,
+        waits: list[tuple[Any, ...]],
+        put: list[tuple[str, int]],
+        says: list[list[tuple[Any, ...]]],
+        jump: int,
+    ) -> None:
+        """Some sessions wait for jobs, or to be told of them; jobs come, and those that were told do this and that."""
+        self.say(self.choose(data), [("set-rules", tube, text)])
+        for command in waits:
+            self.say(self.choose(data), [("watch", tube), command])
+        for group, pri in put[: len(waits)]:
+            options = {"tube": tube, "pri": pri, "ttr": 2} | ({"group": group} if group else {})
+            self.say(self.choose(data), [("put-job", "x", options)])
+        for some in says:
+            self.say(self.choose(data), some)
+        self.wait_for_deadline(jump)
 
     @rule(
         data=st.data(), tube=tubes, options=st.builds(operator.or_, tokened, st.one_of(st.just({}), keyed)), jump=jumps

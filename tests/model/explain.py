@@ -130,9 +130,10 @@ class Explaining(Groups):
 
     def why_nobody(self, tube: str) -> list[str]:
         watching = [session for session in self.sessions if tube in session.watched]
+        reasons = [reason("told", count=self.told_of(tube))] if self.told_of(tube) else []
         if any(session.waiting for session in watching):
-            return []
-        reasons = [reason("busy", watching=len(watching)) if watching else reason("unwatched")]
+            return reasons
+        reasons += [reason("busy", watching=len(watching)) if watching else reason("unwatched")]
         others = sum(session.waiting for session in self.sessions)
         return reasons + [reason("elsewhere", waiting=others)] * (others > 0)
 
@@ -153,5 +154,6 @@ class Explaining(Groups):
         reasons += [reason("reserved", **some(there["reserved"]))] if there["reserved"] else []
         reasons += [reason("buried", **some(self.first(Thing(used=tube), "buried")))] if there["buried"] else []
         names = ", ".join(reason("", **who(other))[2:] for other in waiting)
-        reasons += [reason("waiting", count=len(waiting), sessions=f"[{names}]")] if waiting else self.why_nobody(tube)
+        reasons += [reason("waiting", count=len(waiting), sessions=f"[{names}]")] if waiting else []
+        reasons += self.why_nobody(tube)
         return answer(said | {"watching": len(watching), "waiting": len(waiting)}, reasons)

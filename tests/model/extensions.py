@@ -210,7 +210,13 @@ class Extensions(ManyJobs):
         return "CHANGED"
 
     def reserve_many(self, session: Thing, count: int, timeout: float) -> str | None:
+        session.worker = True
         jobs: list[Thing] = []
+        if count == 0:
+            self.serve()
+            offered = self.best_offer(session.watched)
+            reply: str | None = self.tell(session, offered.tube) if offered else self.wait(session, timeout, "notice")
+            return reply
         while len(jobs) < count and (job := self.best(session.watched)):
             self.take(job)
             self.hold(session, job)
@@ -218,9 +224,8 @@ class Extensions(ManyJobs):
         if jobs:
             self.note_wait(self.now)
             return self.frames(jobs)
-        reply: str | None = self.reserve(session, timeout)
-        session.wants_frame = reply is None
-        return reply
+        waited: str | None = self.wait(session, timeout, "frame")
+        return waited
 
     def frames(self, jobs: list[Thing]) -> str:
         """The reply that shows some jobs."""

@@ -57,6 +57,8 @@ class Model(Scheduling, Explaining, Listing, Keeping):
             self.forget_lost()
             self.forget_tubes()  # by what was due first: a tube that is needed again later is a new one
         self.pauses = {tube: pause for tube, pause in self.pauses.items() if pause[1] > now}
+        for session in self.sessions:
+            session.told = session.told if session.told_until > now else None
         self.serve()
         for session in [session for session in self.sessions if session.waiting]:
             if self.soon(session):
@@ -95,7 +97,7 @@ class Model(Scheduling, Explaining, Listing, Keeping):
         while session.todo and (not session.waiting or session.todo[0] == ("cancel-reserve",)):
             verb, *words = session.todo.pop(0)
             self.counts["cmd-" + verb] += 1
-            session.heard, session.verb = self.now, verb
+            session.heard, session.verb, session.told = self.now, verb, None
             if verb in NEEDS:
                 words[0] = self.jobs.get(words[0])
             found = verb not in NEEDS or (words[0] and NEEDS[verb](words[0], session))
@@ -120,15 +122,34 @@ class Model(Scheduling, Explaining, Listing, Keeping):
         session.out += reply + "\r\n"
 
     def serve(self) -> None:
-        """Hands out jobs, the best one first, until nobody waits for one that is ready."""
+        """Hands out jobs, the best one first, until nobody waits for one that is ready, and left to nobody."""
         waiting = [session for session in self.sessions if session.waiting]
-        while job := self.best([tube for session in waiting for tube in session.watched]):
+        while job := self.best_offer([tube for session in waiting for tube in session.watched]):
             session = next(session for session in waiting if job.tube in session.watched)
+            waiting.remove(session)
+            if session.wants == "notice":
+                self.answer(session, self.tell(session, job.tube))
+                continue
             self.take(job)
             reply = self.reserve_job(session, job)
             self.note_wait(session.heard)
-            self.answer(session, self.frames([job]) if session.wants_frame else reply)
-            waiting.remove(session)
+            self.answer(session, self.frames([job]) if session.wants == "frame" else reply)
+
+    def best_offer(self, tubes: list[str]) -> Thing | None:
+        """The best job of these tubes of which more sessions can be told, or one can be given."""
+        return self.best([tube for tube in tubes if self.told_of(tube) < self.told_most(tube)])
+
+    def told_of(self, tube: str) -> int:
+        return sum(session.told == tube for session in self.sessions)
+
+    def told_most(self, tube: str) -> int:
+        """How many sessions can be told of a tube at once: one, if more jobs than one may not be there to be taken."""
+        limits = {"rate", "concurrency", "breaker"} & set(self.rules_of(tube))
+        return 1 if tube in self.served or limits else len(self.ready_in(tube))
+
+    def tell(self, session: Thing, tube: str) -> str:
+        session.told, session.told_until = tube, self.now + SECOND
+        return "JOBS 0"
 
     def soon(self, session: Thing) -> bool:
         return any(job.holder is session and self.now >= job.until - SECOND for job in self.jobs.values())
@@ -210,11 +231,14 @@ class Model(Scheduling, Explaining, Listing, Keeping):
             self.take(job)
             self.note_wait(self.now)
             return self.reserve_job(session, job)
+        return self.wait(session, timeout, "job")
+
+    def wait(self, session: Thing, timeout: float, wants: str) -> str | None:
         if self.soon(session):
             return "DEADLINE_SOON"
         if timeout == 0 or session.half_closed:
             return "TIMED_OUT"
-        session.waiting, session.until, session.wants_frame = True, self.now + int(timeout * SECOND), False
+        session.waiting, session.until, session.wants = True, self.now + int(timeout * SECOND), wants
         self.sessions.remove(session)
         self.sessions.append(session)
         return None
@@ -298,7 +322,7 @@ class Model(Scheduling, Explaining, Listing, Keeping):
 
     def end(self, session: Thing, *, by_server: bool = False) -> None:
         """The connection ends, by the server's side or the client's."""
-        session.todo, session.waiting = [], False
+        session.todo, session.waiting, session.told = [], False, None
         is_lost = self.may_be_lost(session, by_server=by_server)
         if not is_lost:
             self.forget_token(session)

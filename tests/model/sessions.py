@@ -30,6 +30,8 @@ class Listing(Bookkeeping):
             *[f"last-command-age: {heard}", f"used: {session.used}"],
             *[f"watched: [{', '.join(session.watched[:20])}]", f"watched-count: {len(session.watched)}"],
             *([f"waiting: {heard}"] if session.waiting else []),
+            *(["waits-for: notice"] if session.waiting and session.wants == "notice" else []),
+            *([f"told: {session.told}"] if session.told else []),
             *([f"lost: {seconds(self.now - session.lost)}"] if session in self.lost else []),
             *([f"until: {seconds(session.ends - self.now)}"] if session in self.lost else []),
             f"jobs-held: {len(held)}",

@@ -309,7 +309,9 @@ class Simulation:
         elif what < 0.60 and client.held:
             self.use_held(life, client, rng.choice(client.held))
         elif what < 0.75:
-            life.send(client, b"reserve", b"reserve-with-timeout %d" % rng.choice((0, 0, 0, 2)))
+            asks = self.extensions and rng.random() < 0.3
+            verb, line = (b"reserve-many", b"reserve-many 0") if asks else (b"reserve", b"reserve-with-timeout")
+            life.send(client, verb, b"%b %d" % (line, rng.choice((0, 0, 0, 2))))
         else:
             verb, line = rng.choice(
                 (

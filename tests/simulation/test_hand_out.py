@@ -10,7 +10,7 @@ from beanpole.log.log import Policy
 from tests.simulation.disk import SimDisk
 from tests.simulation.history import History, Recovered, Rules, Seen
 from tests.simulation.life import Life, Promises
-from tests.simulation.runner import Clock
+from tests.simulation.runner import NS_PER_S, Clock
 from tests.simulation.server import Server
 
 SEEDS = range(60)
@@ -38,6 +38,20 @@ def put_to_a_waiting_client(life: Life) -> History:
 
 def has_key(seen: Seen) -> bool:
     return not seen.texts[2][3] & KeyBit.FREED
+
+
+def test_who_is_told_of_a_job_changes_nothing_of_it() -> None:
+    """Each job that is handed out in this tube is recorded, takes the only token, and closes the tube."""
+    server = Server()
+    rules = b"attempts: 2\nrate: 1/s burst 1\nconcurrency: 1"
+    server.ask(b"set-rules default %d" % len(rules), rules, b"put-job 1 key=k until=reserve", b"x")
+    server.clock.now_ns += NS_PER_S
+    server.life.tick()
+    index = server.life.records.index
+    assert server.ask(b"reserve-many 0 0", b"reserve-many 0 9") == b"JOBS 0\r\nJOBS 0\r\n"
+    assert server.life.records.index == index
+    assert server.ask(b"reserve-with-timeout 0") == b"RESERVED 1 1\r\nx\r\n"
+    assert server.life.records.index > index
 
 
 @pytest.mark.parametrize("kills", [False, True])

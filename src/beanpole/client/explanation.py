@@ -230,6 +230,9 @@ SENTENCES: dict[str, Callable[[Facts], str]] = {
     "breaker": breaker,
     "full": full,
     "order": order,
+    "told": lambda facts: (
+        f"{number_of(facts['count'], 'session was', 'sessions were')} told of a job, with a second to take it"
+    ),
     "unwatched": lambda _: "no session watches the tube",
     "busy": lambda facts: f"of {number_of(facts['watching'], 'session', 'sessions')} that watch the tube none waits",
     "elsewhere": lambda facts: f"{number_of(facts['waiting'], 'session waits', 'sessions wait')}, but for other tubes",

@@ -327,6 +327,10 @@ class SessionInfo:
     """For how long it has had no connection; None: it has one. Until it returns its jobs wait for it."""
     until: float | None = None
     """For how long it may still return."""
+    waits_for: str = ""
+    """What it waits for; empty: a job, or nothing. ``notice``: to be told of a job, which it does not take by that."""
+    told: str = ""
+    """The tube that it was told of, a job of which is left to it for a second at most; empty: none."""
 
     @classmethod
     def parse_many(cls, data: bytes) -> list[Self]:
@@ -355,6 +359,8 @@ class SessionInfo:
             oldest_held=float(item["oldest-held"]) if "oldest-held" in item else None,
             lost=float(item["lost"]) if "lost" in item else None,
             until=float(item["until"]) if "until" in item else None,
+            waits_for=item.get("waits-for", ""),
+            told=item.get("told", ""),
         )
 
 

@@ -190,6 +190,8 @@ def features_of_line(line: bytes, script: Script) -> Iterator[str]:
         yield verb.decode()
         options = [option for option, equals, _ in (word.partition(b"=") for word in rest.split(b" ")) if equals]
         yield from (f"{verb.decode()}.{option.decode()}" for option in options if option in OPTIONS[verb])
+    if line.startswith(b"reserve-many 0 "):
+        yield "reserve-many.0"
     for rule in line.split(b"\n"):
         name, colon, _ = rule.decode(errors="replace").partition(":")
         if colon and name in RULES:

@@ -1,5 +1,7 @@
 """The invariants of the engine, asserted one by one against a recount. Tests call it after every step."""
 
+from collections import Counter
+
 import cython
 from cython.cimports.beanpole.engine.engine import Engine, Leave
 from cython.cimports.beanpole.engine.policies.expiry import expiry_of
@@ -11,7 +13,7 @@ from cython.cimports.beanpole.engine.state.heap import Heap, Item, entry_of
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, deadline_of, holder_of
 from cython.cimports.beanpole.engine.state.once import OnceTable
 from cython.cimports.beanpole.engine.state.schedule import Schedule, ScheduleTable
-from cython.cimports.beanpole.engine.state.session import Session, wide_waiting
+from cython.cimports.beanpole.engine.state.session import Session, told_of, wide_waiting
 from cython.cimports.beanpole.engine.state.tags import read_flags
 from cython.cimports.beanpole.engine.state.times import SPAN_NS, SPANS_MAX, JobTime, spans_of
 from cython.cimports.beanpole.engine.state.tube import (
@@ -21,6 +23,7 @@ from cython.cimports.beanpole.engine.state.tube import (
     Tube,
     Watch,
     awaits_probe,
+    can_offer,
     can_serve,
     is_broken,
     token_at_ns,
@@ -195,7 +198,7 @@ def check_tube(engine: Engine, tube: Tube, jobs: list[Job]) -> None:
     line = waiting_sessions(tube)
     assert len(line) == tube.waiting_count, f"tube {name} counts {tube.waiting_count} of {len(line)} waiting sessions"
     waits = line or wide_waiting(tube)
-    assert not (waits and tube.ready.count and not tube.closed), f"a session waits for tube {name}, with jobs"
+    assert not (waits and can_offer(tube)), f"a session waits for tube {name}, with jobs that are left to nobody"
     is_paused = tube.groups is not None and tube.groups.paused_count
     is_needed = tube.using_count or tube.watching_count or jobs or name == b"default" or is_paused
     assert is_needed, f"tube {name} should be gone"
@@ -331,6 +334,10 @@ def check_sessions(engine: Engine) -> None:
     for token, session in ({} if engine.kept is None else engine.kept).items():
         assert session.keep.token == token, f"session {session.number} is found by a token that it has not"
         assert session in sessions, f"session {session.number} is gone, but found by its token"
+    told = Counter([told_of(each) for each in sessions if cython.cast(Session, each, typecheck=True).told_at])
+    for each in engine.tube_list:
+        tube: Tube = each
+        assert tube.told_count == told[tube], f"tube {tube.name} counts {tube.told_count} of {told[tube]} told sessions"
     clients = [session for session in sessions if not session.own and not session.lost]
     found = [len(clients), sum(each.producer for each in clients), sum(each.worker for each in clients)]
     found.append(sum(each.waiting for each in clients))
@@ -357,6 +364,9 @@ def check_session(engine: Engine, session: Session) -> None:
         due_ns = session.next_due_ns()
         check_timer(engine, session, due_ns - DEADLINE_MARGIN_NS if session.waiting else due_ns)
     if session.waiting and session.wait_until_ns >= 0:
+        check_timer(engine, session, session.wait_until_ns)
+    if session.told_at:
+        assert not session.waiting, f"{name} was told, and waits"
         check_timer(engine, session, session.wait_until_ns)
 
 

@@ -129,6 +129,8 @@ class Engine(Queue):
             return
         self.now_ns = now_ns
         self.stop_waiting(session)
+        if session.told_at:
+            self.end_told(session)
         is_lost: cython.bint = may_be_lost(self, session, by_server)
         if is_lost:
             lose(self, now_ns, session)
@@ -197,6 +199,8 @@ class Engine(Queue):
             # Even if no job is ready: a session that waits gets the next job without sending another command.
             return Outcome.AGAIN
         self.count_command(cython.cast(cython.int, command.counted), 1)
+        if session.told_at:
+            self.end_told(session)  # what it does not take now is offered behind its command
         outcome: cython.int = row.run(self, now_ns, session, command)
         if outcome == Outcome.AGAIN:
             self.count_command(cython.cast(cython.int, command.counted), -1)
@@ -298,6 +302,10 @@ class Engine(Queue):
         if isinstance(timed, Tube) and cython.cast(Tube, timed, typecheck=True).groups is not None:
             left: cython.Py_ssize_t = most - len(changed)
             changed += [timed] * open_timed(cython.cast(Tube, timed, typecheck=True), now_ns, self.started_at_ns, left)
+        elif isinstance(timed, Session):
+            session: Session = cython.cast(Session, timed, typecheck=True)
+            if session.told_at and session.wait_until_ns <= now_ns:
+                self.end_told(session)
         while len(changed) < most:
             job = timed.due_job(now_ns)
             if job is None:

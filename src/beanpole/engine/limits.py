@@ -4,6 +4,11 @@ URGENT_PRI_BELOW = 1024  # a ready job of a smaller priority counts as urgent in
 DEADLINE_MARGIN_NS = 1_000_000_000
 """The safety margin: in the last second of a reservation ``reserve`` answers ``DEADLINE_SOON``."""
 
+TOLD_NS = 1_000_000_000
+"""For how long a job is left to a session that was told of it, by ``reserve-many 0``, and says nothing: long enough
+for a round trip, and for a server that is busy.
+"""
+
 JOBS_PER_TICK = 5_000
 """Jobs that move by themselves in a turn, by time or as connections end, a millisecond or two; the rest follows.
 

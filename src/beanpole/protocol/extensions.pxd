@@ -16,7 +16,7 @@ cpdef enum Kind:
     STATE                                # of a job: ready reserved delayed buried
     RESTING_STATE                        # of a job that nobody holds
     RESTING_STATES                       # the rest of the line: none, or several
-    COUNT                                # jobs to reserve, from 1
+    COUNT                                # jobs to reserve; 0: none, but be told of one
     LIMIT                                # of a list, from 1
     BOUND                                # jobs at the most
     TIMEOUT                              # seconds, with up to three decimals as all durations

@@ -133,8 +133,11 @@ SCHEDULE_LINES = (
 )
 """The lines of a schedule's document, for list-extensions; what reads them is loaded with the first schedule."""
 
-FEATURES = (b"fractions",)
-"""What list-extensions lists beside commands and options: durations with decimals in put, release and pause-tube."""
+FEATURES = (b"fractions", b"reserve-many.0")
+"""What list-extensions lists beside commands and options.
+
+Durations with decimals in put, release and pause-tube; a count of 0 for reserve-many, which was once BAD_FORMAT.
+"""
 
 FEATURE_NAMES: list = sorted(
     [

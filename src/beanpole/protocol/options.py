@@ -216,7 +216,7 @@ def read_value(
     if kind == Kind.COUNT or kind == Kind.LIMIT or kind == Kind.BOUND:
         if read_u32(at, end, cython.address(args.count)) != end:
             return False
-        return kind == Kind.BOUND or 0 < args.count <= FRAMES_MAX
+        return kind == Kind.BOUND or (args.count <= FRAMES_MAX and (args.count > 0 or kind == Kind.COUNT))
     if kind == Kind.KEEP:
         return read_u32(at, end, cython.address(args.count)) == end and args.count <= KEEP_S_MAX
     if kind == Kind.FOR:
@@ -289,7 +289,7 @@ def read_text(
     if kind == Kind.DEAD:
         return is_word(b"now", at, end)
     if kind == Kind.SAME:
-        return is_word(b"same", at, end)
+        return args.count > 0 and is_word(b"same", at, end)
     if kind == Kind.GROUP_ORDER:
         args.by_held = is_word(b"held", at, end)
         return args.by_held or is_word(b"ready", at, end)

@@ -86,7 +86,9 @@ CASES: list[tuple[bytes, list[str]]] = [
     (b"reserve-many 3 0.5\r\n", ["<RESERVE_MANY count=3 timeout=500000000>"]),
     (b"reserve-many 1000 2147483647.000\r\n", ["<RESERVE_MANY count=1000 timeout=2147483647000000000>"]),
     (b"reserve-many 1000 2147483647.001\r\n", ["<BAD_FORMAT>"]),
-    (b"reserve-many 0 1\r\nreserve-many 1001 1\r\nreserve-many  1 1\r\nreserve-many 1 1 \r\n", ["<BAD_FORMAT>"] * 4),
+    (b"reserve-many 0 1\r\n", ["<RESERVE_MANY count=0 timeout=1000000000>"]),
+    (b"reserve-many 1001 1\r\nreserve-many  1 1\r\nreserve-many 1 1 \r\n", ["<BAD_FORMAT>"] * 3),
+    (b"reserve-many 0 1 group=same\r\nreserve-many -0 1\r\nreserve-many 0\r\n", ["<BAD_FORMAT>"] * 3),
     (b"reserve-many 1 1 1\r\nreserve-many 1\r\nreserve-many 1 x=1\r\n", ["<BAD_FORMAT>"] * 3),
     (b"reserve-many 1 .5\r\nreserve-many 1 5.\r\nreserve-many 1 1.2345\r\n", ["<BAD_FORMAT>"] * 3),
     (b"delete-many 1\r\ntouch-many 1 18446744073709551615 1\r\n", [
@@ -206,7 +208,7 @@ GOOD: dict[Kind, tuple[bytes, ...]] = {
     Kind.STATE: (b"ready", b"reserved", b"delayed", b"buried"),
     Kind.RESTING_STATE: (b"ready", b"delayed", b"buried"),
     Kind.RESTING_STATES: (b"ready", b"buried delayed ready"),
-    Kind.COUNT: (b"1", b"1000"),
+    Kind.COUNT: (b"1", b"1000", b"0"),
     Kind.LIMIT: (b"1", b"1000"),
     Kind.TAKEN: (b"keep", b"replace"),
     Kind.UNTIL: (b"delete", b"reserve"),
@@ -247,7 +249,7 @@ BAD: dict[Kind, tuple[bytes, ...]] = {
     Kind.STATE: (b"ready,", b"READY", b"r"),
     Kind.RESTING_STATE: (b"reserved",),
     Kind.RESTING_STATES: (b"reserved", b"ready ready", b"ready  buried", b"ready "),
-    Kind.COUNT: (b"0", b"1001"),
+    Kind.COUNT: (b"1001",),
     Kind.LIMIT: (b"0", b"1001"),
     Kind.GROUP: (b"g" * 201, b"\x1f", b"a\tb"),
     Kind.META: (

@@ -220,7 +220,7 @@ def group_reasons(now_ns: int64_t, job: Job) -> list[str]:
 
 def nobody_reasons(queue: Queue, tube: Tube) -> list[str]:
     """Return why nobody takes a job of a tube."""
-    reasons = []
+    reasons = [reason("told", count=tube.told_count)] if tube.told_count else []
     if tube.watching_count == 0:
         reasons.append(reason("unwatched"))
     elif waiting_in(tube) == 0:
@@ -378,9 +378,7 @@ def reasons_of_tube(queue: Queue, now_ns: int64_t, tube: Tube, held: list[int]) 
     if waiting_in(tube):
         names = [reason("", **who(queue, session))[2:] for session in first_waiting(tube)]
         reasons.append(reason("waiting", count=waiting_in(tube), sessions=listed(names)))
-    else:
-        reasons += nobody_reasons(queue, tube)
-    return reasons + log_reasons(queue)
+    return reasons + nobody_reasons(queue, tube) + log_reasons(queue)
 
 
 def listed(some: list[object]) -> str:

@@ -23,7 +23,7 @@ from cython.cimports.beanpole.engine.policies.keeping import forget, keep, take_
 from cython.cimports.beanpole.engine.state.failures import Group
 from cython.cimports.beanpole.engine.state.job import Job
 from cython.cimports.beanpole.engine.state.queue import Queue
-from cython.cimports.beanpole.engine.state.session import Session
+from cython.cimports.beanpole.engine.state.session import Session, Want, told_of
 from cython.cimports.beanpole.engine.state.times import Bins, JobTime, Tally, Unit, scale_of, text_of
 from cython.cimports.beanpole.engine.state.tube import Tube, Watch
 from cython.cimports.beanpole.protocol.commands import Command
@@ -388,6 +388,9 @@ def session_text(queue: Queue, now_ns: int64_t, session: Session) -> bytes:
     ]
     if session.waiting:
         lines.append(f"  waiting: {seconds(now_ns - session.heard_at_ns)}")  # its last command is that reserve
+        lines += ["  waits-for: notice"] if session.wants == Want.NOTICE else []
+    if session.told_at:
+        lines.append(f"  told: {told_of(session).name.decode()}")
     if session.lost:
         lines.append(f"  lost: {seconds(now_ns - session.keep.lost_at_ns)}")
         lines.append(f"  until: {until(queue, now_ns, session)}")

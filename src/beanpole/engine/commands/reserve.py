@@ -2,20 +2,32 @@
 
 Each job that reserve-many hands out is the one that ``reserve`` would have handed out next. A session that waits is
 given the first job that becomes ready, alone: it is not kept waiting for more.
+
+``reserve-many 0`` takes no job: its session is told that there is one. Until it says something, or for a second, one
+ready job of that tube is left to it: those that wait get the jobs beyond. Whoever does not have to wait takes what is
+there, as ever, so that a session that was told may find nothing.
 """
 
 import cython
-from cython.cimports.beanpole.engine.commands.serve import end_cost, hold, is_over, reply_jobs, reserve_for, take
+from cython.cimports.beanpole.engine.commands.serve import (
+    end_cost,
+    hold,
+    is_over,
+    offer_opened,
+    reply_jobs,
+    reserve_for,
+    take,
+)
 from cython.cimports.beanpole.engine.policies.attempts import is_unsettled
 from cython.cimports.beanpole.engine.policies.expiry import count_expiry
 from cython.cimports.beanpole.engine.policies.uniqueness import may_return
 from cython.cimports.beanpole.engine.state.groupjobs import group_name, next_of_group
-from cython.cimports.beanpole.engine.state.heap import Heap
+from cython.cimports.beanpole.engine.state.heap import Heap, sooner
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, body_of
 from cython.cimports.beanpole.engine.state.queue import Outcome
 from cython.cimports.beanpole.engine.state.records import Room
-from cython.cimports.beanpole.engine.state.session import best_of, best_tube, is_first_best
-from cython.cimports.beanpole.engine.state.tube import Tube, Watch, can_serve
+from cython.cimports.beanpole.engine.state.session import Want, best_of, best_tube, is_first_best
+from cython.cimports.beanpole.engine.state.tube import Tube, Watch, can_offer, can_serve
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.protocol.extensions import Kind, bit
 from cython.cimports.beanpole.protocol.replies import Word
@@ -56,10 +68,16 @@ def reserve_until(queue, now_ns, session, until_ns):
         left -= cost
     if left <= 0:
         return Outcome.AGAIN
+    return wait_for(queue, now_ns, session, until_ns, Want.JOB)
+
+
+def wait_for(queue, now_ns, session, until_ns, wants):
+    """Let a session that found no job wait for what it wants; answer it if it may not wait."""
     if queue.deadline_soon(now_ns, session):
         return session.out.word(Word.DEADLINE_SOON)
     if session.half_closed or until_ns == now_ns:
         return session.out.word(Word.TIMED_OUT)
+    session.wants = wants
     return queue.wait(session, until_ns)
 
 
@@ -92,6 +110,9 @@ def reserve_job(queue, now_ns, session, command):
 def reserve_many(queue, now_ns, session, command):
     """reserve-many: the jobs that as many reserves would get, at once; where there is none, wait for the first."""
     queue.count_worker(session)
+    until_ns: int64_t = now_ns + command.args.timeout_ns
+    if command.args.count == 0:
+        return ask(queue, now_ns, session, until_ns)
     is_same: cython.bint = command.args.given & bit(Kind.SAME) != 0
     jobs: list = hold_many(queue, now_ns, session, 1 if is_same else command.args.count)
     if is_same and jobs:
@@ -100,13 +121,50 @@ def reserve_many(queue, now_ns, session, command):
         return Outcome.AGAIN
     if jobs:
         return reply_jobs(queue, now_ns, session, jobs)
-    if queue.deadline_soon(now_ns, session):
-        return session.out.word(Word.DEADLINE_SOON)
-    if session.half_closed or command.args.timeout_ns == 0:
-        return session.out.word(Word.TIMED_OUT)
-    queue.wait(session, now_ns + command.args.timeout_ns)
-    session.wants_frame = True
-    return 0
+    return wait_for(queue, now_ns, session, until_ns, Want.FRAME)
+
+
+def ask(queue, now_ns, session, until_ns):
+    """reserve-many 0: tell a session that there is a job, and reserve none, or wait for one.
+
+    A job that was left to it is offered to those who wait first: else one that asks again and again would keep it.
+    """
+    if queue.opened is not None:
+        offer_opened(queue, now_ns)
+    left: cython.int = ENDS_PER_TURN
+    while left > 0:
+        tube: Tube = best_offer(session, cython.address(left))
+        if tube is None:
+            break
+        job: Job = cython.cast(Job, tube.ready.entries[0].item)
+        cost: cython.int = end_cost(job)
+        if not (job.flags & Flag.COUNTING and is_over(queue, now_ns, job)):
+            return queue.tell(session, tube)
+        left -= cost
+    if left <= 0:
+        return Outcome.AGAIN
+    return wait_for(queue, now_ns, session, until_ns, Want.NOTICE)
+
+
+def best_offer(session, left):
+    """Return a watched tube that has more ready jobs than sessions were told of; None as :func:`best_of`.
+
+    It is the tube with the best job of those, but of a wide session any: most often the first one is one of them.
+    """
+    watch: Watch
+    best: Tube = None
+    if session.heads is None:
+        for watch in session.watches:
+            if can_offer(watch.tube) and (best is None or sooner(watch.tube.ready, best.ready)):
+                best = watch.tube
+        return best
+    best = best_tube(session.heads, left)
+    at: cython.Py_ssize_t = 0
+    while best is not None and not can_offer(best):
+        at += 1
+        best = None if at == session.heads.count else cython.cast(Watch, session.heads.entries[at].item).tube
+    session.moved_count += at // TUBES_PER_MOVE
+    return best
 
 
 def hold_many(queue, now_ns, session, count):

@@ -1,7 +1,7 @@
 """How jobs get into the hands of sessions: one by one, or as they become ready to the sessions that wait.
 
-- No session waits while a tube that it watches, and that is not paused, has a ready job: whatever makes a job ready
-  offers it (:func:`offer`).
+- No session waits while a tube that it watches, and that is not closed, has more ready jobs than sessions were told
+  of (:func:`can_offer`): whatever makes a job ready offers it (:func:`offer`), and so does the end of having been told.
 - A job whose time is over is never handed out: it is passed over, and gone (:func:`is_over`).
 """
 
@@ -17,9 +17,9 @@ from cython.cimports.beanpole.engine.policies.uniqueness import end_key
 from cython.cimports.beanpole.engine.state.groups import take_group_token
 from cython.cimports.beanpole.engine.state.job import Flag, Job, JobCount, State, body_of, count_one
 from cython.cimports.beanpole.engine.state.queue import note_reserved, note_wait
-from cython.cimports.beanpole.engine.state.session import Session, next_in_line, note_best
+from cython.cimports.beanpole.engine.state.session import Session, Want, next_in_line, note_best
 from cython.cimports.beanpole.engine.state.tags import KeyBit
-from cython.cimports.beanpole.engine.state.tube import Tube, can_serve, is_awaited
+from cython.cimports.beanpole.engine.state.tube import Tube, can_offer, is_awaited
 from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t
 
@@ -110,7 +110,7 @@ def offer(queue, now_ns, tube):
     if tube.wide is not None:
         note_best(tube)
     passed: cython.int = 0
-    while is_awaited(tube) and can_serve(tube) and may_offer(now_ns, tube, passed):
+    while is_awaited(tube) and can_offer(tube) and may_offer(now_ns, tube, passed):
         session: Session = next_in_line(tube)
         if session is None:
             break
@@ -120,20 +120,21 @@ def offer(queue, now_ns, tube):
 
 
 def serve(queue, now_ns, tube, session):
-    """Hand a tube's best job to a session that waits for one; False: its time was over, it is gone.
+    """Hand a tube's best job to a session that waits for one, or tell it; False: its time was over, it is gone.
 
     After ENDS_PER_TURN of those a tube is left to the next tick, in which more of them go.
     """
     job: Job = cython.cast(Job, tube.ready.entries[0].item)
     if job.flags & Flag.COUNTING and is_over(queue, now_ns, job):
         return False
-    wants_frame: cython.bint = session.wants_frame
     queue.wake(session)
-    if wants_frame:
+    if session.wants == Want.JOB:
+        reserve_for(queue, now_ns, session, job)
+    elif session.wants == Want.FRAME:
         take(queue, now_ns, session, job)
         reply_jobs(queue, now_ns, session, [job])
     else:
-        reserve_for(queue, now_ns, session, job)
+        queue.tell(session, tube)
     return True
 
 
@@ -144,17 +145,17 @@ def offer_all(queue, now_ns, tubes):
     for tube in dict.fromkeys(tubes):
         if tube.wide is not None:
             note_best(tube)
-        if is_awaited(tube) and can_serve(tube):
+        if is_awaited(tube) and can_offer(tube):
             heads.append((tube.ready.entries[0].key, tube.ready.entries[0].tie, tube.number, tube))
     heapq.heapify(heads)
     passed: cython.int = 0
     while heads:
         tube = heapq.heappop(heads)[3]
-        session: Session = next_in_line(tube) if can_serve(tube) else None
+        session: Session = next_in_line(tube) if can_offer(tube) else None
         if session is not None:
             cost: cython.int = end_cost(cython.cast(Job, tube.ready.entries[0].item))
             passed += 0 if serve(queue, now_ns, tube, session) else cost
-            if can_serve(tube) and may_offer(now_ns, tube, passed):
+            if can_offer(tube) and may_offer(now_ns, tube, passed):
                 heapq.heappush(heads, (tube.ready.entries[0].key, tube.ready.entries[0].tie, tube.number, tube))
     return 0
 

@@ -50,6 +50,7 @@ def end_pause(queue, pause):
     mark_pause(tube, group, queue.now_ns)
     queue.settle_next(tube, had_next)
     close_groups(tube)
+    queue.note_told(tube)
     return tube
 
 

@@ -179,6 +179,7 @@ def attach(queue, tube):
         if tube.groups.timed.count:
             queue.arm(tube, tube.next_due_ns())
     close_or_open(queue, tube)
+    queue.note_told(tube)
     return count
 
 

@@ -118,6 +118,9 @@ cdef class Queue:
     cdef int wait(self, Session session, int64_t until_ns) except -1
     cdef int stop_waiting(self, Session session) except -1
     cdef int wake(self, Session session) except -1
+    cdef int tell(self, Session session, Tube tube) except -1
+    cdef int end_told(self, Session session) except -1
+    cdef int note_told(self, Tube tube) except -1
     cdef void count_command(self, int verb, int64_t count) noexcept
     cdef bint deadline_soon(self, int64_t now_ns, Session session) noexcept
     cdef int arm(self, Timed timed, int64_t due_ns) except -1

@@ -27,7 +27,7 @@ from cython.cimports.beanpole.engine.state.job import Flag, State, holder_of
 from cython.cimports.beanpole.engine.state.jobtable import JobTable
 from cython.cimports.beanpole.engine.state.records import Records, Room
 from cython.cimports.beanpole.engine.state.schedule import ScheduleTable
-from cython.cimports.beanpole.engine.state.session import SessionList, add_wide, drop_wide
+from cython.cimports.beanpole.engine.state.session import SessionList, add_wide, drop_wide, told_of
 from cython.cimports.beanpole.engine.state.times import ServerTimes, Tally, add_age, is_newest, remove_age
 from cython.cimports.beanpole.engine.state.tube import Buckets, Tube, Watch
 from cython.cimports.beanpole.protocol.replies import Word
@@ -41,6 +41,7 @@ SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 NEVER = cython.declare(int64_t, -1)
 DEADLINE_MARGIN_NS = cython.declare(int64_t, engine_limits.DEADLINE_MARGIN_NS)
 URGENT_PRI_BELOW = cython.declare(uint32_t, engine_limits.URGENT_PRI_BELOW)
+TOLD_NS = cython.declare(int64_t, engine_limits.TOLD_NS)
 MOVES_PER_TURN = cython.declare(cython.Py_ssize_t, engine_limits.MOVES_PER_TURN)
 
 
@@ -190,7 +191,10 @@ class Queue:
         recall(tube)
         end_in_group(tube, job, self.now_ns)
         self.settle_next(tube, had_next)
-        return close_groups(tube) if len(tube.groups.by_name) == 1 else 0
+        if len(tube.groups.by_name) > 1:
+            return 0
+        close_groups(tube)
+        return self.note_told(tube)
 
     @cython.final
     def settle_next(self, tube, is_offered):
@@ -388,7 +392,6 @@ class Queue:
         """Take a session out of the waiting lines."""
         if session.waiting:
             session.waiting = False
-            session.wants_frame = False
             self.waiting_count -= not session.own
             if session.heads is None:
                 for watch in session.watches:
@@ -401,6 +404,28 @@ class Queue:
         self.stop_waiting(session)
         self.woken.append(session)
         return 0
+
+    @cython.final
+    def tell(self, session, tube):
+        """Tell a session of a tube: one of its jobs is left to it until it says something, or its time is over."""
+        session.told_at = 1 + cython.cast(Watch, session.watch_of[tube], typecheck=True).index
+        tube.told_count += 1
+        session.wait_until_ns = self.now_ns + TOLD_NS
+        self.arm(session, session.wait_until_ns)
+        return session.out.number(Word.JOBS, 0)
+
+    @cython.final
+    def end_told(self, session):
+        """Leave a job to a session no longer that was told of it; whoever runs this offers what was opened."""
+        tube: Tube = told_of(session)
+        session.told_at = 0
+        tube.told_count -= 1
+        return self.note_opened(tube)
+
+    @cython.final
+    def note_told(self, tube):
+        """Note a tube that groups or limits may close no longer: more of its jobs can be offered than one at a time."""
+        return self.note_opened(tube) if tube.told_count else 0
 
     @cython.final
     def deadline_soon(self, now_ns, session):

@@ -6,6 +6,12 @@ from beanpole.engine.state.heap cimport Heap, Timed
 from beanpole.engine.state.tube cimport Tube, Watch
 from beanpole.protocol.replies cimport ReplyBuffer
 
+cdef enum Want:
+    # What a session that waits is given when a job can be taken.
+    JOB                                  # RESERVED and the job
+    FRAME                                # the JOBS of reserve-many with the job
+    NOTICE                               # JOBS 0: it is told that there is a job, and takes none
+
 @cython.final
 cdef class Keep:
     # How the jobs of a session wait for it when its connection is lost.
@@ -27,13 +33,14 @@ cdef class Session(Timed):
     cdef readonly bytes name             # what it is called by itself, UTF-8; None: it has not said
     cdef readonly uint64_t read_index    # the last record when a reply last named a job, or said that there is none
     cdef uint64_t wait_number            # waiting: waits of all sessions that had begun before
-    cdef readonly int64_t wait_until_ns  # waiting: when TIMED_OUT is due, engine clock; -1: never
+    cdef readonly int64_t wait_until_ns  # waiting: when TIMED_OUT is due, engine clock; -1: never. Told: when that ends
     cdef int64_t opened_at_ns            # engine clock
     cdef int64_t heard_at_ns             # when its last command began, engine clock; before it: when it was opened
     cdef int list_index                  # its place in the engine's list of sessions
+    cdef uint32_t told_at                # told: 1 + the place in `watches` of the tube that it was told of; 0: it was not
     cdef readonly uint8_t own            # the server's own: not counted where clients are
     cdef uint8_t last_verb               # Verb of its last command; 0: there was none
-    cdef readonly uint8_t wants_frame    # whether it waits for the JOBS of reserve-many
+    cdef readonly uint8_t wants          # waiting: a Want
     cdef readonly uint8_t half_closed    # whether no more input can come, so that it can't wait
     cdef readonly uint8_t producer       # it got past the line of a put once
     cdef readonly uint8_t worker         # it reserved once
@@ -51,6 +58,10 @@ cdef class SessionList:
     cdef int remove(self, Session session) except -1
     cdef int squeeze(self) except -1
     cdef Py_ssize_t first_from(self, uint64_t number) except -1
+
+cdef inline Tube told_of(Session session):
+    # The tube that a session was told of.
+    return (<Watch> session.watches[session.told_at - 1]).tube
 
 cdef int add_wide(Session session, Watch watch) except -1
 cdef int drop_wide(Session session, Watch watch) except -1

@@ -44,8 +44,10 @@ class Session(Timed):
 
     def next_due_ns(self):
         if self.reserved.count == 0:
-            return -1
+            return self.wait_until_ns if self.told_at else -1
         due_ns: int64_t = self.reserved.entries[0].key
+        if self.told_at:
+            return min(due_ns, self.wait_until_ns)
         return min(due_ns, self.keep.until_ns) if self.lost else due_ns
 
     @property

@@ -161,6 +161,7 @@ cdef class Tube(Timed):
     cdef readonly uint32_t pause_s            # seconds that the current pause was asked for; 0: not paused
     cdef uint32_t list_index                  # its place in the engine's list of tubes
     cdef readonly uint8_t closed              # bits of Closed; 0: its jobs may be reserved
+    cdef readonly uint32_t told_count         # sessions that were told of it: a ready job is left to each
     cdef readonly int64_t paused_until_ns     # engine clock; 0: not paused
     cdef void pause(self, uint32_t seconds, int64_t until_ns) noexcept
     cdef void join_waiting(self, Watch watch) noexcept
@@ -201,6 +202,18 @@ cdef inline bint awaits_probe(Tube tube) noexcept:
 cdef inline bint can_serve(Tube tube) noexcept:
     # Whether a job may be reserved from a tube.
     return tube.ready.count != 0 and tube.closed == 0
+
+cdef inline bint may_close(Tube tube) noexcept:
+    # Whether a tube may have nothing to give when one of its jobs has been handed out, though others are ready.
+    if tube.groups is not None or tube.rules is None:
+        return tube.groups is not None
+    return tube.rules.concurrency != 0 or tube.rules.rate.interval_ns != 0 or tube.rules.breaker_percent != 0
+
+cdef inline bint can_offer(Tube tube) noexcept:
+    # Whether a tube has a job for one more session that waits, besides those that are left to sessions that were told.
+    if not can_serve(tube):
+        return False
+    return tube.told_count == 0 or (not may_close(tube) and tube.ready.count > tube.told_count)
 
 cdef inline bint is_awaited(Tube tube) noexcept:
     # Whether sessions may wait for a job of a tube; of wide ones it knows only when it asks them.
