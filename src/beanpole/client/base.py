@@ -199,6 +199,17 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
         """
         return batch.reserve_many_call(self._session, count, timeout, group)
 
+    @command
+    def wait_for_job(self, timeout: float | None = None) -> "Call[None]":
+        """Waits like :meth:`reserve` until there is a job to reserve, and reserves none (``reserve-many 0``).
+
+        The job is left to this client until its next command, or for a second: whoever else waits gets another one. Who
+        asks in that time takes it, so that the next reserve may find none.
+
+        Raises TimedOutError or DeadlineSoonError if there is none, and UnsupportedError.
+        """
+        return batch.wait_for_job_call(timeout)
+
     @batch_command
     def put_many(
         self,

@@ -192,6 +192,13 @@ def reserve_many_call(
     )
 
 
+def wait_for_job_call(timeout: float | None) -> "Call[None]":
+    """Waits until there is a job to reserve, and reserves none."""
+    wait = extensions.seconds(RESERVE_TIMEOUT_S_MAX if timeout is None else timeout, "timeout", RESERVE_TIMEOUT_S_MAX)
+    data, needs = extensions.line(b"reserve-many", b"0", wait)
+    return Call(data, Word.JOBS, wait_s=timeout, needs=(*needs, "reserve-many.0"))
+
+
 def reserve_each(session: Session[B], count: int, timeout: float | None, line: bytes) -> Plan[list[Job[B]]]:
     if timeout is not None and timeout % 1:
         raise UnsupportedError("reserve-many")

@@ -245,6 +245,8 @@ class Retry(Generic[T]):
 def waiting(session: Session[Any], call: "Call[T]", timeout_s: int | None) -> "Call[T]":
     """The same reserve with another timeout."""
     verb, *words = call.data.split()
+    if verb == b"reserve-many" and words[0] == b"0":
+        return batch.wait_for_job_call(timeout_s)  # type: ignore[return-value]
     if verb == b"reserve-many":
         return batch.reserve_many_call(session, int(words[0]), timeout_s, "same" if words[2:] else None)  # type: ignore[return-value]
     return Call(wire.reserve(timeout_s), call.expected, call.take, wait_s=timeout_s)

@@ -95,6 +95,7 @@ def test_a_server_that_lists_nothing_gets_no_line_of_an_extension(make: Maker, a
             lambda: client.cancel_job(1),
             lambda: client.cancel_key("t", "k"),
             client.cancel_reserve,
+            client.wait_for_job,
             lambda: client.fail_job(1, "delete 1\r\n"),
             lambda: client.move_jobs("t", "buried"),
             lambda: client.redrive("t"),

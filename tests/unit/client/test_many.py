@@ -11,9 +11,11 @@ from beanpole import (
     Backoff,
     BatchError,
     ConnectionLostError,
+    DeadlineSoonError,
     NotFoundError,
     TimedOutError,
     UnexpectedReplyError,
+    UnsupportedError,
 )
 from beanpole.client import extensions
 from beanpole.protocol import limits
@@ -57,6 +59,23 @@ def test_many_jobs_are_one_command_where_the_server_has_it(make: Maker) -> None:
         assert caught.value.results[0] is None
         assert isinstance(caught.value.results[1], NotFoundError)
         client.delete_many([])
+
+
+def test_who_waits_for_a_job_takes_none(make: Maker) -> None:
+    script = [
+        has("reserve-many", "reserve-many.0"),
+        (b"reserve-many 0 0.5\r\n", b"JOBS 0\r\n"),
+        (b"reserve-many 0 2147483647\r\n", b"DEADLINE_SOON\r\n"),
+        (b"reserve-many 0 0\r\n", b"TIMED_OUT\r\n"),
+    ]
+    with make.to_peer(script) as client:
+        client.wait_for_job(0.5)
+        with pytest.raises(DeadlineSoonError):
+            client.wait_for_job()
+        with pytest.raises(TimedOutError):
+            client.wait_for_job(timeout=0)
+    with make.to_peer([has("reserve-many")]) as older, pytest.raises(UnsupportedError, match=r"reserve-many\.0"):
+        older.wait_for_job()
 
 
 def test_many_jobs_are_many_commands_where_it_has_not(make: Maker) -> None:

@@ -18,7 +18,7 @@ from beanpole import (
     TimedOutError,
 )
 from beanpole.address import Address
-from beanpole.client.batch import reserve_many_call
+from beanpole.client.batch import reserve_many_call, wait_for_job_call
 from beanpole.client.codec import TextCodec
 from beanpole.client.recovery import SAFE, Outage, Retry, safe_s
 from beanpole.client.session import Session
@@ -352,11 +352,13 @@ def test_a_retried_reserve_waits_for_what_is_left() -> None:
     session: Session[str] = Session(TextCodec("utf-8"), "default", ["default"])
     plain = waiting_call(session, b"reserve-with-timeout 10\r\n", 10)
     many = waiting_call(session, b"reserve-many 5 10\r\n", 10)
-    retries = [Retry(lost, session, each, clock.now_s, 0) for each in (plain, many)]
+    calls = (plain, many, wait_for_job_call(10))
+    retries = [Retry(lost, session, each, clock.now_s, 0) for each in calls]
     lost.begin(Address(), ConnectionLostError("x"))
     clock.now_s += 3.5
-    assert [each.call().data for each in retries] == [b"reserve-with-timeout 7\r\n", b"reserve-many 5 7\r\n"]
-    assert [each.call().wait_s for each in retries] == [7, 7]
+    sent = [b"reserve-with-timeout 7\r\n", b"reserve-many 5 7\r\n", b"reserve-many 0 7\r\n"]
+    assert [each.call().data for each in retries] == sent
+    assert [each.call().wait_s for each in retries] == [7, 7, 7]
     clock.now_s += 6.5
     for each in retries:
         with pytest.raises(TimedOutError):

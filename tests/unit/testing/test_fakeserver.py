@@ -4,6 +4,7 @@ import asyncio
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
 
 import greenstalk
@@ -65,6 +66,20 @@ def test_a_client_that_waits_gets_what_becomes_ready(server: FakeServer) -> None
     server.advance(1000)
     thread.join()
     assert got == [(600, "late")]
+
+
+def test_a_client_that_waits_for_a_job_does_not_take_it(server: FakeServer, client: beanpole.Client[str]) -> None:
+    def work() -> None:
+        with beanpole.Client(server.url) as worker:
+            worker.wait_for_job(timeout=1000)
+            assert client.stats_job(1).state == "ready"
+            assert worker.reserve(timeout=0).body == "x"
+
+    with ThreadPoolExecutor() as pool:
+        done = pool.submit(work)
+        wait_for_waiting(server, 1)
+        client.put("x")
+        done.result()
 
 
 def wait_for_waiting(server: FakeServer, count: int) -> None:
