@@ -120,9 +120,8 @@ def route(to: tuple[str, ...], **given: Any) -> int:
     files = {} if keeps_listening else listener.socket_files(listeners)
     addresses = [listener.address_text(each) for each in listeners]
     ready_file: Path | None = given["ready_file"]
-    written = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast(
-        "Q"
-    )  # by which process ever: what tells that file from others
+    # What tells the file from others' of that name; whichever process has written it.
+    written = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("Q")
 
     def ready() -> None:
         report_ready(ready_file, addresses, listeners, logger)

@@ -118,17 +118,19 @@ class Router:
 
     def note_failure(self, address: str, reason: str, is_refusal: bool) -> None:
         """Report that an address has no link, and begin without one when that is so of all."""
+        if self.ready is not None:
+            self.failures += 1
+            self.refusals += is_refusal
+            if self.refusals == len(self.settings.to):
+                self.end(StartError(f"can't link to {' and '.join(self.settings.to)}: {reason}", ExitCode.NOT_FOUND))
+                return
+            if self.failures >= len(self.settings.to):
+                self.begin()
+            elif is_refusal:
+                return  # the others may say the same; if not, it is asked again
         if self.observer.is_due(f"no link {address}", FAILURE_REPORT_NS):
             effect = f"new clients wait, for {self.settings.wait_s:g} s each"
             self.logger.warning("no link", link=address, reason=reason, effect=effect)
-        if self.ready is None:
-            return
-        self.failures += 1
-        self.refusals += is_refusal
-        if self.refusals == len(self.settings.to):
-            self.end(StartError(f"can't link to {' and '.join(self.settings.to)}: {reason}", ExitCode.NOT_FOUND))
-        elif self.failures >= len(self.settings.to):
-            self.begin()
 
     def begin(self) -> None:
         """Take clients, from the first time on."""
