@@ -58,6 +58,12 @@ def test_router_goes_to_a_server_on_a_unix_socket(tmp_path: Path) -> None:
         client.ask(b"list-tube-used\r\n", b"USING default\r\n")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_router_finds_its_server_as_a_user_who_may_read_no_library() -> None:
+    with healthy() as server, routing(server, "-u", "nobody") as router, router.connect():
+        assert router.events("link opened")
+
+
 # --- What is refused --------------------------------------------------------------------------------------------------
 
 

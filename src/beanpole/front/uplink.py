@@ -151,7 +151,9 @@ class Uplink:
         if address.startswith(UNIX):
             return await self.connect_to(socket.AF_UNIX, address.removeprefix(UNIX))
         host, port = split_address(address, shared_limits.PORT_DEFAULT)
-        found = await self.loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        # A str would load the codec for names that are not ASCII, which a user that this has become may not read.
+        name = host.encode() if host.isascii() else host
+        found = await self.loop.getaddrinfo(name, port, type=socket.SOCK_STREAM)
         for family, _, _, _, target in found[:-1]:
             with contextlib.suppress(OSError):
                 return await self.connect_to(family, target)
