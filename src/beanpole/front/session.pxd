@@ -1,0 +1,89 @@
+# The header of session.py.
+cimport cython
+from libc.stdint cimport int64_t
+
+from beanpole.protocol.buffer cimport Buffer
+from beanpole.protocol.commands cimport Command, Verb
+from beanpole.protocol.decoder cimport Decoder
+
+cpdef enum Where:
+    # Which shards a command is for.
+    OWN                                  # none: it is answered here
+    HOME                                 # the home of the used tube
+    PLACES                               # those where jobs of the used tube may be
+    TUBE                                 # the home of the tube that it names, else of the used one
+    TUBE_PLACES                          # those where jobs of the tube that it names may be
+    ID                                   # the one that has given out its id
+    IDS                                  # those that have given out its ids
+    EVERY                                # all of the map
+    WATCHED                              # those where jobs of the watched tubes may be
+
+@cython.final
+cdef class Lane:
+    cdef readonly object shard           # `Shard`
+    cdef Buffer out                      # what is to be sent to the shard
+    cdef Buffer kept                     # what came of it and was not passed on
+    cdef int64_t asked                   # replies that were asked for
+    cdef int64_t answered                # of these, those that were passed on, or dropped
+    cdef list hushed                     # the numbers of those that the client has not asked for, the first first
+    cdef Py_ssize_t left                 # bytes of the line and the body that are being passed on; 0: a line comes next
+    cdef Py_ssize_t frames_left          # frames that the reply still has
+    cdef bytearray whole                 # what a gather has of its reply
+    cdef bytes used                      # the tube that the shard takes for the used one
+    cdef set watched                     # those that it takes for watched
+    cdef set unwanted                    # those among them that the client does not watch: a shard keeps the last
+    cdef int ask(self, const char *data, Py_ssize_t size) except -1
+    cdef int tell(self, bytes line) except -1
+    cdef Py_ssize_t available(self) except -1
+    cdef bint give(self, Py_ssize_t size) noexcept
+
+@cython.final
+@cython.freelist(64)
+cdef class Answering:
+    # What is answered next: so many replies of a lane, or our own words, or what a gather makes.
+    cdef Lane lane                       # None: of none
+    cdef int64_t count                   # 1 of a gather: it has begun
+    cdef bytes words                     # None: it is none of ours
+    cdef object gather                   # `Gather`; None: there is none
+
+@cython.final
+cdef class Session:
+    cdef readonly object places          # `Places`
+    cdef object open_lane                # `Callable[[Shard], bool]`: begins a channel; False: the shard is away
+    cdef object only                     # `Shard`: the map has no other; None: it has several
+    cdef Decoder decoder
+    cdef dict lanes                      # Lane by shard
+    cdef readonly bytes used
+    cdef object used_place               # `Place`
+    cdef dict watched                    # Place by tube, in the order of watching
+    cdef tuple waiting_places            # where jobs of these may be; None: it has to be found again
+    cdef object turns                    # `deque[Answering]`
+    cdef Answering last                  # the last of them; None: there is none
+    cdef int64_t expected                # replies that the client waits for
+    cdef Lane hold                       # on which a reserve may wait: no other lane is used until it is answered
+    cdef int64_t hold_number             # the number of its reply
+    cdef bytes named                     # the line that has named it; None: none has
+    cdef bytes line                      # of a put whose body has not all come
+    cdef Buffer out                      # what is to be sent to the client
+    cdef list asked                      # the lanes that the gather that runs has asked; None: none runs
+    cdef bint waits                      # the first answer of theirs counts
+    cdef object clock                    # `Callable[[], int]`
+    cdef object until_ns                 # `int | None`: when it waits no more, on the clock
+    cdef object about                    # `Mapping[bytes, bytes]`
+    cdef readonly object reserving       # `Reserving`
+    cdef Py_ssize_t spread               # puts into spread tubes so far: each goes to the next home
+    cdef readonly object away            # `Shard`: the next command waits for it; None: for none
+    cdef readonly bint finished          # nothing is run any more: the client is closed when `out` has gone
+    cdef int serve(self, Command command) except -1
+    cdef tuple shards_for(self, int where, Command command)
+    cdef bytes tube_of(self, Command command)
+    cdef int pass_on(self, Command command, object shard, int where) except -1
+    cdef Lane lane_to(self, object shard)
+    cdef int add_lane(self, Lane lane) except -1
+    cdef int say(self, bytes words) except -1
+    cdef int gather(self, Command command, int where, tuple shards) except -1
+    cdef int answer(self, Command command) except -1
+    cdef int watch(self, bytes tube) except -1
+    cdef int ignore(self, bytes tube) except -1
+    cdef bint deliver(self, Answering turn) except -1
+    cdef bint go_on_gathering(self, Answering turn) except -1

@@ -1,0 +1,679 @@
+"""One client of a router of several shards: its commands go where they mean, and the replies come in their order.
+
+A command for one shard is passed on as it came, and so is its reply; only how many are on their way is counted. One for
+several is a *gather* (:mod:`beanpole.front.gather`): it asks shards and makes one reply of theirs, and nothing behind
+it is run before. With a single shard everything is passed on.
+
+Nothing here has a socket. A lane is the client's channel to a shard: what the router takes from `out` it sends, and
+what comes it gives to `take`. Replies whose turn has not come are kept as they are, and no more room is given for them.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+
+import cython
+from cython.cimports.beanpole.protocol.buffer import append, consume
+from cython.cimports.beanpole.protocol.commands import Command, Verb
+from cython.cimports.beanpole.protocol.decoder import Decoder, Mode
+from cython.cimports.beanpole.protocol.extensions import Kind, bit
+from cython.cimports.beanpole.protocol.replies import Word
+from cython.cimports.beanpole.protocol.wire import Found, ReplyReader
+from cython.cimports.libc.stdint import int64_t, uint64_t
+from cython.cimports.libc.stdlib import free
+from cython.cimports.libc.string import memchr
+
+from beanpole.errors import UnexpectedReplyError
+from beanpole.front.gather import Ask, Request, Reserving, Tells, Wait
+from beanpole.front.routes import ROUTES, By
+from beanpole.protocol import limits
+from beanpole.shards.map import Place, Places, Shard, home_of
+
+REPLY_LINE_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.REPLY_LINE_BYTES_MAX)
+EXPECTED_MAX = cython.declare(int64_t, 1_000)  # replies that a client may be waiting for
+OUT_BYTES_PAUSE = cython.declare(cython.Py_ssize_t, 262_144)  # to the client, or to a shard, above which nothing is run
+
+DEFAULT = b"default"
+CANCELLED = cython.declare(bytes, b"CANCELLED\r\n")
+
+lines = cython.declare(ReplyReader, ReplyReader())
+"""What reads the lines of replies. It keeps nothing of them."""
+
+where_of = cython.declare(cython.int[255])
+always = cython.declare(cython.bint[255])
+
+MISTAKES = {
+    Verb.UNKNOWN_COMMAND: b"UNKNOWN_COMMAND\r\n",
+    Verb.BAD_FORMAT: b"BAD_FORMAT\r\n",
+    Verb.JOB_TOO_BIG: b"JOB_TOO_BIG\r\n",
+    Verb.EXPECTED_CRLF: b"EXPECTED_CRLF\r\n",
+}
+
+
+@cython.cclass
+class Lane:
+    """A client's channel to a shard. The fields stand in ``session.pxd``."""
+
+    def __cinit__(self, shard: Shard):
+        self.shard = shard
+        self.hushed = []
+        self.whole = bytearray()
+        self.used = DEFAULT
+        self.watched = {DEFAULT}
+        self.unwanted = set()
+
+    def __dealloc__(self):
+        free(self.out.data)
+        free(self.kept.data)
+
+    def ask(self, data, size):
+        """Send a command; its reply is the next that is counted."""
+        append(cython.address(self.out), data, size)
+        self.asked += 1
+        return 0
+
+    def tell(self, line):
+        """Send a command whose reply nobody is given."""
+        self.ask(line, len(line))
+        self.hushed.append(self.asked)
+        return 0
+
+    def available(self):
+        """Return how many bytes of the next reply are there, up to the end of a frame; 0: more has to come."""
+        there: cython.Py_ssize_t = self.kept.size - self.kept.start
+        if self.left == 0 and there:
+            line: cython.p_const_char = self.kept.data + self.kept.start
+            newline = cython.cast(cython.p_const_char, memchr(line, 10, there))
+            if newline is cython.NULL:
+                if there >= REPLY_LINE_BYTES_MAX:
+                    raise UnexpectedReplyError("a reply has no end")
+                return 0
+            found: Found
+            lines.read_line(line, newline + 1 - line, cython.address(found))
+            self.left = newline + 1 - line + (found.body_bytes + 2 if found.has_body else 0)
+            is_frame: cython.bint = found.word == Word.JOB or found.word == Word.SCHEDULE
+            if is_frame != (self.frames_left > 0):
+                raise UnexpectedReplyError("a reply lacks one of its frames")
+            if is_frame:
+                self.frames_left -= 1
+            elif found.word == Word.JOBS or found.word == Word.SCHEDULES:
+                self.frames_left = found.number
+        return min(there, self.left)
+
+    def give(self, size):
+        """Forget bytes that were passed on; return whether the reply ended with them."""
+        consume(cython.address(self.kept), size, 0)
+        self.left -= size
+        if self.left or self.frames_left:
+            return False
+        self.answered += 1
+        return True
+
+    # --- for those who have bytes -------------------------------------------------------------------------------------
+
+    def take_out(self) -> bytes:
+        """Return what is to be sent to the shard, as if it had been sent."""
+        size: cython.Py_ssize_t = self.out.size - self.out.start
+        data: bytes = self.out.data[self.out.start : self.out.size]
+        consume(cython.address(self.out), size, 0)
+        return data
+
+
+@cython.cclass
+class Answering:
+    """What the client is answered next. The fields stand in ``session.pxd``."""
+
+
+@cython.cclass
+class Session:
+    """One client of a router. The fields stand in ``session.pxd``."""
+
+    def __init__(
+        self,
+        places: Places,
+        open_lane: Callable[[Shard], bool],
+        body_bytes_max: cython.Py_ssize_t,
+        clock: Callable[[], int],
+        about: Mapping[bytes, bytes],
+    ):
+        """`body_bytes_max` is the least of the shards'; `clock` says nanoseconds; `about`: see Client.facts."""
+        shards = tuple(places.map.shards.values())
+        self.places = places
+        self.open_lane = open_lane
+        self.clock = clock
+        self.about = about
+        self.reserving = Reserving()
+        self.only = shards[0] if len(shards) == 1 else None
+        self.decoder = Decoder(body_bytes_max)
+        self.lanes = {}
+        self.used = DEFAULT
+        self.used_place = places.place(DEFAULT)
+        self.watched = {DEFAULT: self.used_place}
+        self.turns = deque()
+
+    def __dealloc__(self):
+        free(self.out.data)
+
+    # --- from the client ----------------------------------------------------------------------------------------------
+
+    def receive(self, data: bytes) -> None:
+        """Take what the client has sent, and run it."""
+        self.decoder.receive(data)
+        if self.waits and self.decoder.take_cancel() == 1:
+            if self.end_wait(cython.cast(Answering, self.turns[0], typecheck=True), CANCELLED):
+                self.forget_wait()
+        self.run()
+
+    def run(self) -> None:
+        """Run what has come of the client, until something must be waited for."""
+        command: Command = Command()
+        decoder = self.decoder
+        self.away = None
+        while not self.finished and self.asked is None and self.expected < EXPECTED_MAX:
+            if self.out.size - self.out.start > OUT_BYTES_PAUSE:
+                break
+            if not decoder.next(command):
+                if decoder.mode == Mode.BODY and decoder.before_mode == Mode.LINE:
+                    self.line = decoder.input[decoder.before_at : decoder.at]
+                break
+            if self.serve(command):
+                decoder.unread()
+                break
+        decoder.settle()
+
+    def serve(self, command):
+        """Run a command. 1: it must wait, and nothing was done."""
+        verb: cython.int = command.verb
+        where: cython.int = where_of[verb]
+        if command.verb in MISTAKES:
+            self.finished = command.closes
+            return self.say(MISTAKES[command.verb])
+        if self.only is not None:
+            if self.pass_on(command, self.only, where):
+                return 1
+            self.note_passed(command)
+            return 0
+        if where == Where.OWN:
+            return self.answer(command)
+        shards: tuple = self.shards_for(where, command)
+        if len(shards) == 0:
+            return self.say(b"NOT_FOUND\r\n")
+        if None in shards:
+            return self.gather(command, where, shards)
+        if len(shards) == 1 and not always[verb]:
+            return self.pass_on(command, shards[0], where)
+        return self.gather(command, where, shards)
+
+    def shards_for(self, where, command):
+        """Return the shards that a command is for."""
+        if where == Where.HOME or where == Where.TUBE:
+            place: object = self.used_place if where == Where.HOME else self.places.place(self.tube_of(command))
+            homes: tuple = place.homes
+            return homes if len(homes) == 1 else (self.one_of(homes, command),)
+        if where == Where.PLACES:
+            return self.used_place.shards
+        if where == Where.TUBE_PLACES:
+            return self.places.place(self.tube_of(command)).shards
+        if where == Where.ID:
+            id: uint64_t = command.args.id if command.verb > Verb.EXPECTED_CRLF else command.id
+            shard = self.places.shard_of_id(id)
+            return () if shard is None else (shard,)
+        if where == Where.IDS:
+            ids: bytes = command.args.ids_at[: command.args.ids_bytes]
+            return tuple({self.places.shard_of_id(int(each)): None for each in ids.split()})
+        if where == Where.WATCHED:
+            return self.watched_shards()
+        return tuple(self.places.map.shards.values())
+
+    def one_of(self, homes: tuple[Shard, ...], command: Command) -> Shard:
+        """Return which home of a spread tube gets a job: by its group, else key, else token; else each in turn."""
+        word: bytes = b""
+        if command.verb == Verb.PUT_JOB:
+            if command.args.given & bit(Kind.GROUP):
+                word = command.args.group_at[: command.args.group_bytes]
+            elif command.args.given & bit(Kind.KEY):
+                word = command.args.key_at[: command.args.key_bytes]
+            elif command.args.given & bit(Kind.ONCE):
+                word = command.args.once_at[: command.args.once_bytes]
+        if word:
+            return home_of(self.tube_of(command) + b" " + word, homes)
+        self.spread += 1
+        return homes[self.spread % len(homes)]
+
+    def tube_of(self, command):
+        """Return the tube that a command names, else the used one."""
+        if command.verb <= Verb.EXPECTED_CRLF:
+            return command.tube_at[: command.tube_bytes]
+        if command.args.given & bit(Kind.TUBE):
+            return command.args.tube_at[: command.args.tube_bytes]
+        return self.used
+
+    def pass_on(self, command, shard, where):
+        """Send a command to its shard as it came. 1: it must wait."""
+        lane: Lane = self.lane_to(shard)
+        if lane is None or lane.out.size - lane.out.start > OUT_BYTES_PAUSE:
+            return 1
+        if self.hold is not None and self.hold is not lane:
+            if self.hold.answered < self.hold_number:
+                return 1  # it comes behind a reserve that waits on another shard
+            self.hold = None
+        if self.only is None and (where == Where.HOME or where == Where.PLACES or where == Where.TUBE):
+            self.tell_used(lane)
+        decoder = self.decoder
+        if decoder.before_mode == Mode.BODY:
+            append(cython.address(lane.out), self.line, len(self.line))
+        lane.ask(decoder.input + decoder.before_at, decoder.at - decoder.before_at)
+        if where == Where.WATCHED:
+            self.hold = lane
+            self.hold_number = lane.asked
+        return self.add_lane(lane)
+
+    def note_passed(self, command: Command) -> None:
+        """Remember what the only shard knows of the session: another map may have more."""
+        lane: Lane = cython.cast(Lane, self.lanes[self.only.name], typecheck=True)
+        if command.verb == Verb.USE:
+            self.used = lane.used = self.tube_of(command)
+            self.used_place = self.places.place(self.used)
+        elif command.verb == Verb.WATCH:
+            tube = self.tube_of(command)
+            lane.watched.add(tube)
+            self.watched[tube] = self.places.place(tube)
+        elif command.verb == Verb.IGNORE and len(lane.watched) > 1:
+            tube = self.tube_of(command)
+            lane.watched.discard(tube)
+            self.watched.pop(tube, None)
+
+    def lane_to(self, shard):
+        """Return the channel to a shard, which is opened if there is none; None: the shard is away."""
+        lane = self.lanes.get(shard.name)
+        if lane is not None:
+            return lane
+        if not self.open_lane(shard):
+            self.away = shard
+            return None
+        made: Lane = Lane(shard)
+        self.lanes[shard.name] = made
+        if self.only is None:
+            made.unwanted = {DEFAULT}
+            if self.named is not None:
+                made.tell(self.named)
+            for tube, place in self.watched.items():
+                if shard in place.shards:
+                    self.tell_watched(made, tube)
+        return made
+
+    def tell_used(self, lane: Lane) -> None:
+        """Let a shard know the used tube."""
+        if lane.used != self.used:
+            lane.used = self.used
+            lane.tell(b"use " + self.used + b"\r\n")
+
+    def tell_watched(self, lane: Lane, tube: bytes) -> None:
+        """Let a shard know that a tube is watched."""
+        lane.unwanted.discard(tube)
+        if tube not in lane.watched:
+            lane.watched.add(tube)
+            lane.tell(b"watch " + tube + b"\r\n")
+        for each in lane.unwanted:
+            lane.watched.remove(each)
+            lane.tell(b"ignore " + each + b"\r\n")
+        lane.unwanted.clear()
+
+    def tell_ignored(self, lane: Lane, tube: bytes) -> None:
+        """Let a shard know that a tube is not watched; the last that it knows stays until it is told another."""
+        if len(lane.watched) == 1:
+            lane.unwanted.add(tube)
+        else:
+            lane.watched.remove(tube)
+            lane.tell(b"ignore " + tube + b"\r\n")
+
+    # --- other maps, lost shards --------------------------------------------------------------------------------------
+
+    def use_places(self, places: Places) -> None:
+        """Go on by another map. Where jobs were looked for under the last, they are as long as that is before it."""
+        shards = tuple(places.map.shards.values())
+        self.places = places
+        self.only = shards[0] if len(shards) == 1 and len(self.lanes) < 2 else None
+        self.used_place = places.place(self.used)
+        self.watched = {tube: places.place(tube) for tube in self.watched}
+        self.waiting_places = None
+        for each in self.lanes.values():
+            lane: Lane = cython.cast(Lane, each, typecheck=True)
+            lane.shard = places.map.shards.get(lane.shard.name, lane.shard)
+            for tube in lane.watched - {tube for tube, place in self.watched.items() if lane.shard in place.shards}:
+                self.tell_ignored(lane, tube)
+            for tube, place in self.watched.items():
+                if lane.shard in place.shards:
+                    self.tell_watched(lane, tube)
+        self.run()
+
+    def lose(self, shard: Shard) -> bool:
+        """Forget the channel to a shard whose link is lost. False: a command is under way there; close the client."""
+        lane: Lane = self.lanes.pop(shard.name, None)
+        if lane is None:
+            return True
+        if self.hold is lane:
+            self.hold = None
+        if self.waits and lane in self.asked:
+            self.asked.remove(lane)
+            self.stop_waiting(None)
+            if self.resume(cython.cast(Answering, self.turns[0], typecheck=True), (shard, b"")):
+                self.forget_wait()
+            self.go_on()
+            return True
+        return lane.asked - lane.answered == len(lane.hushed)
+
+    # --- what is answered here ----------------------------------------------------------------------------------------
+
+    def answer(self, command):
+        """Answer what is about the session itself. 1: it must wait."""
+        verb = command.verb
+        if verb == Verb.USE:
+            tube: bytes = self.tube_of(command)
+            place = self.places.place(tube)
+            lane: Lane = self.lane_to(place.homes[0])
+            if lane is None:
+                return 1
+            self.used, self.used_place = tube, place
+            self.tell_used(lane)
+            return self.say(b"USING " + tube + b"\r\n")
+        if verb == Verb.WATCH:
+            return self.watch(self.tube_of(command))
+        if verb == Verb.IGNORE:
+            return self.ignore(self.tube_of(command))
+        if verb == Verb.LIST_TUBE_USED:
+            return self.say(b"USING " + self.used + b"\r\n")
+        if verb == Verb.LIST_TUBES_WATCHED:
+            text: bytes = b"---\n" + b"".join([b"- " + each + b"\n" for each in self.watched])
+            return self.say(b"OK %d\r\n%b\r\n" % (len(text), text))
+        if verb == Verb.NAME_SESSION:
+            decoder = self.decoder
+            self.named = decoder.input[decoder.before_at : decoder.at]
+            for each in self.lanes.values():
+                cython.cast(Lane, each, typecheck=True).tell(self.named)
+            return self.say(b"NAMED\r\n")
+        if verb == Verb.QUIT:
+            self.finished = True
+            return 0
+        return self.say(b"UNKNOWN_COMMAND\r\n")
+
+    def watch(self, tube):
+        """Watch a tube. 1: a shard is away."""
+        place = self.places.place(tube)
+        if tube not in self.watched:
+            for shard in place.shards:
+                if self.lane_to(shard) is None:
+                    return 1
+            self.watched[tube] = place
+            self.waiting_places = None
+            for shard in place.shards:
+                self.tell_watched(self.lane_to(shard), tube)
+        return self.say(b"WATCHING %d\r\n" % len(self.watched))
+
+    def ignore(self, tube):
+        """Watch a tube no more."""
+        if tube in self.watched:
+            if len(self.watched) == 1:
+                return self.say(b"NOT_IGNORED\r\n")
+            del self.watched[tube]
+            self.waiting_places = None
+            for each in self.lanes.values():
+                lane: Lane = cython.cast(Lane, each, typecheck=True)
+                if tube in lane.watched:
+                    self.tell_ignored(lane, tube)
+        return self.say(b"WATCHING %d\r\n" % len(self.watched))
+
+    def say(self, words):
+        """Answer in our own words, when it is their turn."""
+        if not self.turns:
+            return append(cython.address(self.out), words, len(words))
+        turn: Answering = Answering()
+        turn.words = words
+        turn.count = 1
+        self.expected += 1
+        self.last = turn
+        self.turns.append(turn)
+        return 0
+
+    # --- from the shards ----------------------------------------------------------------------------------------------
+
+    def take(self, shard: Shard, data: bytes) -> None:
+        """Take what a shard has sent. Raises UnexpectedReplyError: that is no reply."""
+        lane: Lane = cython.cast(Lane, self.lanes[shard.name], typecheck=True)
+        append(cython.address(lane.kept), data, len(data))
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Give the client the replies whose turn it is, as far as they have come, and run what has waited for them."""
+        while self.turns:
+            turn: Answering = cython.cast(Answering, self.turns[0], typecheck=True)
+            if turn.words is not None:
+                append(cython.address(self.out), turn.words, len(turn.words))
+                self.expected -= 1
+            elif turn.gather is not None:
+                if not self.go_on_gathering(turn):
+                    return
+            elif not self.deliver(turn):
+                break
+            self.turns.popleft()
+            if turn is self.last:
+                self.last = None
+        self.run()
+
+    def deliver(self, turn):
+        """Pass on the replies of a lane; return whether these are all."""
+        lane = turn.lane
+        kept = cython.address(lane.kept)
+        while turn.count:
+            size: cython.Py_ssize_t = lane.available()
+            if size == 0:
+                return False
+            is_hushed: cython.bint = bool(lane.hushed) and lane.hushed[0] == lane.answered + 1
+            if not is_hushed:
+                append(cython.address(self.out), kept.data + kept.start, size)
+            if lane.give(size):
+                if is_hushed:
+                    del lane.hushed[0]
+                else:
+                    turn.count -= 1
+                    self.expected -= 1
+        return True
+
+    def add_lane(self, lane):
+        """Count one more reply of a lane."""
+        turn: Answering = self.last
+        if turn is None or turn.lane is not lane:
+            turn = Answering()
+            turn.lane = lane
+            self.turns.append(turn)
+            self.last = turn
+        turn.count += 1
+        self.expected += 1
+        return 0
+
+    # --- gathers ------------------------------------------------------------------------------------------------------
+
+    def gather(self, command, where, shards):
+        """Let a command for several shards begin, as soon as all before it is answered. 1: it must wait."""
+        if where != Where.WATCHED and where != Where.EVERY:
+            for shard in shards:
+                if shard is not None and self.lane_to(shard) is None:
+                    return 1
+        verb: cython.int = command.verb
+        row = ROUTES[verb]
+        if row.gather is None:
+            return self.say(b"NOT_WAITING\r\n")
+        decoder = self.decoder
+        turn: Answering = Answering()
+        turn.gather = row.gather(Request(self, command, decoder.input[decoder.before_at : decoder.at], shards))
+        self.turns.append(turn)
+        self.last = turn
+        self.asked = []
+        self.expected += 1
+        if len(self.turns) == 1 and self.go_on_gathering(turn):
+            self.turns.clear()
+            self.last = None
+        return 0
+
+    def go_on_gathering(self, turn):
+        """Go on with a gather as far as its answers have come; return whether its reply is made."""
+        while True:
+            found: object = self.collected() if turn.count else None
+            if turn.count and found is None:
+                return False
+            if self.resume(turn, found):
+                return True
+
+    def resume(self, turn: Answering, found: object) -> bool:
+        """Give a gather what it has asked for; return whether its reply is made."""
+        try:
+            questions = turn.gather.send(found)
+        except StopIteration as end:
+            append(cython.address(self.out), end.value, len(end.value))
+            self.asked = None
+            self.expected -= 1
+            return True
+        turn.count = 1
+        self.waits = isinstance(questions, Wait)
+        self.until_ns = questions.until_ns if self.waits else None
+        self.asked = [self.put_question(each) for each in (questions.asks if self.waits else questions)]
+        return self.waits and self.decoder.take_cancel() == 1 and self.end_wait(turn, CANCELLED)
+
+    def put_question(self, question: Ask) -> Lane | None:
+        """Ask a shard on behalf of a gather. None: it is away, and need not answer."""
+        lane: Lane = self.lane_to(question.shard)
+        self.away = None
+        if lane is None:
+            self.finished = not question.may_fail
+            return None
+        if question.tells == Tells.USED:
+            self.tell_used(lane)
+        lane.ask(question.data, len(question.data))
+        return lane
+
+    def collected(self) -> object:
+        """Return the replies to all questions; of those that wait the first, with its shard. None: it has not come."""
+        for each in self.asked:
+            if each is None:
+                continue
+            lane: Lane = cython.cast(Lane, each, typecheck=True)
+            while lane.answered < lane.asked:
+                size: cython.Py_ssize_t = lane.available()
+                if size == 0:
+                    if self.waits:
+                        break
+                    return None
+                is_hushed: cython.bint = bool(lane.hushed) and lane.hushed[0] == lane.answered + 1
+                if not is_hushed:
+                    lane.whole += lane.kept.data[lane.kept.start : lane.kept.start + size]
+                if lane.give(size):
+                    if is_hushed:
+                        del lane.hushed[0]
+                    elif self.waits:
+                        reply = self.reply_of(lane)
+                        self.stop_waiting(lane)
+                        return lane.shard, reply
+        return None if self.waits else [self.reply_of(each) for each in self.asked]
+
+    def reply_of(self, lane: Lane | None) -> bytes:
+        """Return the reply that a gather has of a shard; empty: the shard is away."""
+        if lane is None:
+            return b""
+        reply = bytes(lane.whole)
+        lane.whole = bytearray()
+        return reply
+
+    def stop_waiting(self, answered: Lane | None) -> None:
+        """End the waiting of the gather on all shards but one that has answered; nobody is given what they say."""
+        self.waits = False
+        for each in self.asked:
+            if each is not None and each is not answered:
+                lane: Lane = cython.cast(Lane, each, typecheck=True)
+                lane.whole = bytearray()
+                lane.hushed.append(lane.asked)
+                lane.tell(b"cancel-reserve\r\n")
+
+    def end_wait(self, turn: Answering, words: bytes) -> bool:
+        """Let a gather that waits end, and add our own words to its reply; return whether it has ended."""
+        self.stop_waiting(None)
+        is_over = self.resume(turn, None)
+        append(cython.address(self.out), words, len(words))
+        return is_over
+
+    def forget_wait(self) -> None:
+        """Go on behind a gather that has ended."""
+        self.turns.popleft()
+        self.last = None
+
+    def wake(self) -> None:
+        """End a wait whose time is over, as its shards will say, too. Call it when the clock says `until_ns`."""
+        if self.waits and self.until_ns is not None and self.clock() >= self.until_ns:
+            if self.end_wait(cython.cast(Answering, self.turns[0], typecheck=True), b""):
+                self.forget_wait()
+            self.go_on()
+
+    # --- what gathers ask ---------------------------------------------------------------------------------------------
+
+    @property
+    def now_ns(self) -> int:
+        return self.clock()
+
+    def watched_shards(self) -> tuple[Shard, ...]:
+        if self.waiting_places is None:
+            self.waiting_places = tuple({each: None for place in self.watched.values() for each in place.shards})
+        return self.waiting_places
+
+    def place(self, tube: bytes) -> Place:
+        return self.places.place(tube)
+
+    def home(self, tube: bytes, name: bytes) -> Shard:
+        homes = self.places.place(tube).homes
+        return homes[0] if len(homes) == 1 else home_of(tube + b" " + name, homes)
+
+    def shard_of_id(self, id: int) -> Shard | None:
+        return self.places.shard_of_id(id)
+
+    def is_there(self, shard: Shard) -> bool:
+        there: cython.bint = self.lane_to(shard) is not None
+        self.away = None
+        return there
+
+    def facts(self) -> Mapping[bytes, bytes]:
+        return self.about
+
+    # --- for those who have bytes -------------------------------------------------------------------------------------
+
+    def take_out(self) -> bytes:
+        """Return what is to be sent to the client, as if it had been sent."""
+        size: cython.Py_ssize_t = self.out.size - self.out.start
+        data: bytes = self.out.data[self.out.start : self.out.size]
+        consume(cython.address(self.out), size, 0)
+        return data
+
+    def take_asked(self) -> dict[str, bytes]:
+        """Return what is to be sent to shards, by their names, as if it had been sent."""
+        found = {}
+        for name, each in self.lanes.items():
+            lane: Lane = cython.cast(Lane, each, typecheck=True)
+            if lane.out.size > lane.out.start:
+                found[name] = lane.take_out()
+        return found
+
+
+WHERE = {
+    By.OWN: Where.OWN,
+    By.PUT: Where.TUBE,
+    By.ID: Where.ID,
+    By.IDS: Where.IDS,
+    By.HOME: Where.TUBE,
+    By.TUBE: Where.TUBE_PLACES,
+    By.USED: Where.PLACES,
+    By.WATCHED: Where.WATCHED,
+    By.EVERY: Where.EVERY,
+}
+
+for each, row in ROUTES.items():
+    where_of[cython.cast(cython.int, each)] = WHERE[row.by]
+    always[cython.cast(cython.int, each)] = row.always
+
+where_of[cython.cast(cython.int, Verb.PUT)] = Where.HOME
+where_of[cython.cast(cython.int, Verb.CANCEL_RESERVE)] = Where.WATCHED
