@@ -89,7 +89,7 @@ class Writer:
     def __init__(self) -> None:
         self.disk = SimDisk()
         self.clock = Clock()
-        self.life = Life(self.disk, self.clock, Policy(0), SEGMENT_BYTES, Promises())
+        self.life = Life(self.disk, self.clock, Policy(0), SEGMENT_BYTES, Promises(), shard=(0, 3))
         self.states: dict[tuple[int, int], Jobs] = {(0, 0): ()}
         self.client = self.life.connect()
         self.note()
