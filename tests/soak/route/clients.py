@@ -13,6 +13,7 @@ REPLY_S = 30.0
 """Seconds after which a reply that does not come counts as stuck: more than any router or server stands still."""
 
 TUBES = 6
+BATCH = 100
 HELD_MAX = 5
 
 
@@ -217,11 +218,19 @@ async def empty(port: int, account: Account, seconds: float) -> None:
             await connection.ask(b"watch soak-%d\r\n" % name)
         idle_since = time.monotonic()
         while time.monotonic() < idle_since + 3.0:
-            words, body = await connection.ask(b"reserve-with-timeout 1\r\n")
-            if words[0] == b"RESERVED":
-                left[int(words[1])] = body
-                await connection.ask(b"delete %b\r\n" % words[1])
+            connection.send(b"reserve-with-timeout 0\r\n" * BATCH)
+            replies = [await connection.reply() for _ in range(BATCH)]
+            found = {int(words[1]): body for words, body in replies if words[0] == b"RESERVED"}
+            connection.send(b"".join(b"delete %d\r\n" % id for id in found))
+            for id in found:
+                words, _ = await connection.reply()
+                if words != [b"DELETED"]:
+                    account.wrong.append(f"the last delete of job {id} was answered {words}")
+            if found:
+                left |= found
                 idle_since = time.monotonic()
+            else:
+                await asyncio.sleep(0.1)
         connection.close()
     account.wrong.extend(differences(account, left))
 
