@@ -105,7 +105,7 @@ class Place:
         )
         if self.rng.random() < 0.6:
             line = b"put-job 1 tube=%b pri=%d delay=%d ttr=2%b\r\nx" % (tube, self.rng.randrange(3), delay, group)
-            self.limited |= {tube} if group else set()
+            self.limited |= set(TUBES) if group else set()  # one that dies or is moved takes its group with it
         else:
             line = self.rng.choice(
                 (
