@@ -124,9 +124,7 @@ def route(to: tuple[str, ...], **given: Any) -> int:
     written = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("Q")
 
     def ready() -> None:
-        report_ready(ready_file, addresses, listeners, logger)
-        if ready_file is not None:
-            written[0], written[1] = listener.identity(str(ready_file))
+        written[0], written[1] = report_ready(ready_file, addresses, listeners, logger)
 
     try:
         refuse_itself([each for each in to if listener.reaches(each, listeners, shared_limits.PORT_DEFAULT)])

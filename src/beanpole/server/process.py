@@ -87,8 +87,8 @@ def notify_systemd(state: str) -> None:
             notifier.send(state.encode())
 
 
-def write_ready_file(path: "Path", addresses: list[str]) -> None:
-    """Write the addresses, a line each, in one step: whoever sees the file sees all of it.
+def write_ready_file(path: "Path", addresses: list[str]) -> tuple[int, int]:
+    """Write the addresses, a line each, in one step: whoever sees the file sees all of it. Return its `identity`.
 
     The unfinished file is a new one and no link is followed: it may stand in a directory that others can write to.
     Raises StartError: it can't be written.
@@ -98,24 +98,28 @@ def write_ready_file(path: "Path", addresses: list[str]) -> None:
         unfinished.unlink(missing_ok=True)
         with unfinished.open("x") as file:
             file.write("".join(f"{address}\n" for address in addresses))
+        written = listener.identity(str(unfinished))
         unfinished.replace(path)
     except OSError as error:
         raise StartError(f"cannot write the ready file {path}: {error.strerror}", ExitCode.FAILED) from error
+    return written
 
 
-def report_ready(path: "Path | None", addresses: list[str], listeners: list[socket.socket], logger: Logger) -> None:
-    """Report that clients are answered: to the ready file, the log and systemd.
+def report_ready(
+    path: "Path | None", addresses: list[str], listeners: list[socket.socket], logger: Logger
+) -> tuple[int, int]:
+    """Report that clients are answered: to the ready file, the log and systemd. Return the file's `identity`, if any.
 
     Raises StartError: the ready file can't be written.
     """
-    if path is not None:
-        write_ready_file(path, addresses)
+    written = (0, 0) if path is None else write_ready_file(path, addresses)
     logger.info("listening", addresses=addresses, pid=os.getpid(), version=beanpole.__version__)
     if any(map(listener.is_on_all_addresses, listeners)):
         effect = "whoever reaches this machine can take and delete jobs: there is no password"
         advice = "name an address of a private network, with -l 127.0.0.1 for example, or keep others out by a firewall"
         logger.warning("listening on all addresses", effect=effect, advice=advice)
     notify_systemd("READY=1")
+    return written
 
 
 def remove_ready_file(path: "Path", addresses: list[str] | None = None) -> None:
