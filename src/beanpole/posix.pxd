@@ -40,14 +40,12 @@ cdef extern from "<sys/socket.h>" nogil:
     int accept4(int fd, sockaddr *address, socklen_t *size, int flags)
     ssize_t recv(int fd, void *buf, size_t n, int flags)
     ssize_t send(int fd, const void *buf, size_t n, int flags)
-    int shutdown(int fd, int how)
     enum:
         SOCK_NONBLOCK
         SOCK_CLOEXEC
         MSG_DONTWAIT
         MSG_NOSIGNAL
         MSG_PEEK
-        SHUT_WR
 
 cdef extern from "<time.h>" nogil:
     struct itimerspec:
