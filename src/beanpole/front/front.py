@@ -21,17 +21,16 @@ import cython
 from cython.cimports.beanpole import posix
 from cython.cimports.beanpole.protocol.buffer import append, consume, reserve
 from cython.cimports.beanpole.protocol.link import FrameReader, Kind, add_frame, add_number, put_header
-from cython.cimports.beanpole.server.eventqueue import EventQueue, send_now
+from cython.cimports.beanpole.server.eventqueue import GREETING_BYTES, EventQueue, greets, send_now
 from cython.cimports.cpython.exc import PyErr_CheckSignals
 from cython.cimports.libc.errno import EAGAIN, ECONNRESET, EINTR, EMFILE, EPIPE, ETIMEDOUT
 from cython.cimports.libc.errno import errno as last_error
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.stdlib import free
-from cython.cimports.libc.string import memcmp
 
 from beanpole.front import limits
 from beanpole.protocol import limits as protocol_limits
-from beanpole.protocol.link import GREETING, KINDS
+from beanpole.protocol.link import KINDS
 from beanpole.server import limits as server_limits
 from beanpole.server.listener import peer_text
 
@@ -52,7 +51,6 @@ SLOT = cython.declare(cython.int, server_limits.FRONT_SLOT)
 SILENCE_NS = cython.declare(int64_t, protocol_limits.LINK_SILENCE_S * 1_000_000_000)
 SILENCES_MAX = cython.declare(cython.int, protocol_limits.LINK_SILENCES_MAX)
 NEVER = cython.declare(int64_t, 2**63 - 1)
-GREETING_BYTES = cython.declare(bytes, GREETING)
 CLIENT_EVENTS = cython.declare(cython.uint, posix.EPOLLIN | posix.EPOLLPRI | posix.EPOLLRDHUP | posix.EPOLLET)
 
 
@@ -219,19 +217,14 @@ class Front(EventQueue):
         found: cython.char[32]
         if not client.hung_up and self.on_link_asked is None:
             return 0
-        size: cython.Py_ssize_t = posix.recv(client.fd, found, len(GREETING_BYTES), posix.MSG_DONTWAIT | posix.MSG_PEEK)
+        size: cython.Py_ssize_t = posix.recv(client.fd, found, GREETING_BYTES, posix.MSG_DONTWAIT | posix.MSG_PEEK)
         if size == 0 or (size < 0 and last_error != EAGAIN and last_error != EINTR):
             return self.close_client(client)
         return self.hand_over(client, b"") if size > 0 and self.is_asked(found, size) else 0
 
     def is_asked(self, data, size):
         """Whether what a client sends first is the line of a front, or of another server: it is to be handed over."""
-        length: cython.Py_ssize_t = len(GREETING_BYTES)
-        return (
-            self.on_link_asked is not None
-            and size >= length
-            and memcmp(data, cython.cast(cython.p_const_char, GREETING_BYTES), length) == 0
-        )
+        return self.on_link_asked is not None and size >= GREETING_BYTES and greets(data, size)
 
     def hand_over(self, client, data):
         """Give up what is no client, but asks for a link."""

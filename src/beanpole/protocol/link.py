@@ -31,9 +31,6 @@ KINDS: tuple[tuple[str, bool, tuple[int, int], tuple[int, int]], ...] = (
 """Each kind from 1 on: name, whether it means a client;
 bytes of its payload at least and at most, from a front and from a server."""
 
-GREETING = b"beanpole-"
-"""What every first line between servers begins with, whatever it asks for, and no command."""
-
 FIRST_LINE = re.compile(rb"beanpole-link 1 (-|[A-Za-z0-9_-]{1,64}) (\d{1,18}) (\d{1,18})\r\n")
 LINK = re.compile(rb"LINK (\d{1,18}) (\d{1,18})\r\n")
 LEADER = re.compile(rb"LEADER ([!-~]{1,400})\r\n")

@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING
 import cython
 from cython.cimports.beanpole import posix
 from cython.cimports.beanpole.server.connection import Connection, Transport
-from cython.cimports.beanpole.server.eventqueue import EventQueue, send_now
+from cython.cimports.beanpole.server.eventqueue import GREETING_BYTES, EventQueue, greets, send_now
 from cython.cimports.beanpole.server.turn import Turn
 from cython.cimports.cpython.exc import PyErr_CheckSignals
 from cython.cimports.libc.errno import EAGAIN, EINTR, EMFILE
 from cython.cimports.libc.errno import errno as last_error
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.stdlib import free, malloc
-from cython.cimports.libc.string import memcmp
 
 from beanpole.server import limits
 from beanpole.server.listener import peer_text
@@ -39,8 +38,6 @@ RECEIVE_BYTES_FIRST = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_FIR
 INPUT_BYTE_COST_NS = cython.declare(int64_t, limits.INPUT_BYTE_COST_NS)
 HEAP_BLOCK_BYTES_MAX = cython.declare(cython.int, limits.HEAP_BLOCK_BYTES_MAX)
 LINGER_S = cython.declare(cython.double, limits.LINGER_S)
-LINK = cython.declare(cython.p_const_char, b"beanpole-")  # what the first line of a link begins with, in any version
-LINK_BYTES = cython.declare(cython.Py_ssize_t, 9)
 HEAP_BYTES_KEPT = cython.declare(cython.int, limits.HEAP_BYTES_KEPT)
 assert limits.EVENTS_PER_TURN <= 512, "poll() has memory for 512 events"
 CLIENT_EVENTS = cython.declare(cython.uint, posix.EPOLLIN | posix.EPOLLPRI | posix.EPOLLRDHUP | posix.EPOLLET)
@@ -80,9 +77,9 @@ class Socket(Transport):
     def is_link(self, connection):
         """Whether what has come begins as a link does; while too little has come, it is input that waits for more."""
         decoder = connection.decoder
-        there: cython.Py_ssize_t = min(decoder.end - decoder.at, LINK_BYTES)
-        found: cython.bint = memcmp(decoder.input + decoder.at, LINK, there) == 0
-        self.fresh = found and there < LINK_BYTES
+        there: cython.Py_ssize_t = decoder.end - decoder.at
+        found: cython.bint = greets(decoder.input + decoder.at, there)
+        self.fresh = found and there < GREETING_BYTES
         return found and not self.fresh
 
     def become_link(self, connection):

@@ -2,6 +2,7 @@
 from libc.errno cimport EAGAIN, EINTR
 from libc.errno cimport errno as last_error
 from libc.stdint cimport int64_t
+from libc.string cimport memcmp
 
 from beanpole cimport posix
 
@@ -42,3 +43,10 @@ cdef inline Py_ssize_t send_now(int fd, const char *data, Py_ssize_t size) noexc
             return sent
         if last_error != EINTR:
             return 0 if last_error == EAGAIN else -1
+
+cdef enum:
+    GREETING_BYTES = 9                   # of `beanpole-`, with which every first line between servers begins, and no command
+
+cdef inline bint greets(const char *data, Py_ssize_t size) noexcept nogil:
+    # Whether what a connection sends first begins so, as far as it has come.
+    return memcmp(data, b"beanpole-", min(size, <Py_ssize_t>GREETING_BYTES)) == 0
