@@ -10,7 +10,6 @@ DESCRIPTORS_RESERVED = 16  # file descriptors of a front that are no clients'
 LINK_OPEN_S = 2.0  # that connecting and the first lines may take: longer than one lost packet costs
 LINK_RETRY_S = 0.025  # from the end of a link, or from an address that has none, to the next try: the first time
 LINK_RETRY_S_MAX = 2.0  # and at most, doubled each time; a link that has held for so long begins again with the first
-LINK_UNSENT_MS = 3_000  # that bytes may wait for an answer of the other machine: as long as silence
 WAIT_S = 10.0  # that a client waits for a server, before it is closed
 DRAIN_S = 60.0  # that clients may take to finish when a router stops
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from beanpole import limits as shared_limits
 from beanpole.front.front import Front
-from beanpole.front.limits import LINK_OPEN_S, LINK_RETRY_S, LINK_RETRY_S_MAX, LINK_UNSENT_MS
-from beanpole.protocol.limits import LINK_LINE_BYTES_MAX
+from beanpole.front.limits import LINK_OPEN_S, LINK_RETRY_S, LINK_RETRY_S_MAX
+from beanpole.protocol.limits import LINK_LINE_BYTES_MAX, LINK_UNSENT_MS
 from beanpole.protocol.link import FrameReader, first_line, read_leader_line, read_link_line
 from beanpole.server.listener import UNIX, split_address
 

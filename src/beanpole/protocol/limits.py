@@ -62,4 +62,5 @@ LINK_CHANNELS_MAX = 1_048_575  # an end's table is as long as the greatest numbe
 LINK_READ_BYTES = 262_144  # that an end reads of a link at once
 LINK_SILENCE_S = 1  # of a link on which nothing comes: then its end is asked for a sign of life
 LINK_SILENCES_MAX = 3  # such times without any sign after which a link ends
+LINK_UNSENT_MS = 1_000 * LINK_SILENCE_S * LINK_SILENCES_MAX  # that bytes may wait for an answer of the other machine
 LINK_FIRST_SILENCES_MAX = 30  # the same before the first line: a front is being started

@@ -534,8 +534,7 @@ def open_link(epoll: EpollTransport, fd: int, came: bytes) -> None:
     """Serve the clients of a front that has connected as a client does, and has sent the beginning of a first line."""
     connection = socket.socket(fileno=fd)
     if connection.family != socket.AF_UNIX:
-        silent_ms = 1000 * protocol_limits.LINK_SILENCE_S * protocol_limits.LINK_SILENCES_MAX
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, silent_ms)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, protocol_limits.LINK_UNSENT_MS)
     connection.detach()
     name = peer_text(fd)
     Link(epoll, fd, name, lambda: epoll.observer.link_opened(name), clients_max=epoll.connections_max, came=came)
