@@ -31,6 +31,11 @@ def end_id(number: int) -> int:
     return (number + 1 << SHARD_ID_BITS) - IDS_SPARED
 
 
+def number_of(id: int) -> int:
+    """Return the number of an id."""
+    return (id - 1) >> SHARD_ID_BITS
+
+
 def ids_left(numbers: tuple[int, ...], next_id: int) -> int:
     """Return how many ids a shard of these numbers has left, from the next one on."""
     return sum(max(end_id(each) - max(first_id(each), next_id), 0) for each in numbers)

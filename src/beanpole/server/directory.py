@@ -14,7 +14,6 @@ from pathlib import Path
 
 from beanpole.engine.engine import Engine
 from beanpole.errors import ExitCode, StartError
-from beanpole.limits import SHARD_ID_BITS
 from beanpole.log.files import disk
 from beanpole.log.files.filelog import FileLog
 from beanpole.log.files.runner import LoopRunner
@@ -24,7 +23,7 @@ from beanpole.server.eventqueue import now_ns
 from beanpole.server.logs import Logger
 from beanpole.server.observer import Observer
 from beanpole.server.settings import Settings
-from beanpole.shard_ids import text_of
+from beanpole.shard_ids import number_of, text_of
 
 
 def report_takeover(taken: TakenOver | None, logger: Logger) -> None:
@@ -100,10 +99,10 @@ def number(engine: Engine, log: FileLog, shard: tuple[int, ...], path: Path) -> 
             f"{text_of(known)},N",
             ExitCode.USAGE,
         )
-    alien = min((job.id for job in engine.jobs.jobs() if job.id >> SHARD_ID_BITS not in shard), default=None)
+    alien = min((job.id for job in engine.jobs.jobs() if number_of(job.id) not in shard), default=None)
     if alien is not None:
         raise StartError(
-            f"{asked} has jobs with ids of shard {alien >> SHARD_ID_BITS}, as {alien}; let workers empty it without "
+            f"{asked} has jobs with ids of shard {number_of(alien)}, as {alien}; let workers empty it without "
             "--shard before, or move its jobs into another one by `beanpole export --remove` and `beanpole import`",
             ExitCode.USAGE,
         )

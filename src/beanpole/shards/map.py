@@ -14,7 +14,7 @@ from functools import cached_property
 from hashlib import blake2b
 
 from beanpole.address import Address
-from beanpole.limits import SHARD_ID_BITS
+from beanpole.shard_ids import number_of
 
 WEIGHT_MAX = 16
 """Draws of a shard: as many as the digest has numbers."""
@@ -131,4 +131,4 @@ class Places:
 
     def shard_of_id(self, id: int) -> Shard | None:
         """Return the shard that has given out an id; None: none of the map has."""
-        return self._by_number.get((id - 1) >> SHARD_ID_BITS)
+        return self._by_number.get(number_of(id))
