@@ -16,6 +16,7 @@ from beanpole.cli.quantities import Duration, notes_of
 from beanpole.cli.serve import check_listen, made, option
 from beanpole.cli.wrapping import SETTINGS
 from beanpole.errors import ExitCode
+from beanpole.server.limits import FRONT_SLOT, FRONTS_MAX
 from beanpole.server.options import OPTIONS
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 METRICS_PORT_DEFAULT = 11382  # the one behind a worker's
 RESERVED = 24  # file descriptors of a process that are no clients'
-PROCESSES_MAX = 64  # as of fronts: each has a line of the page of memory that they share
 
 EXIT_CODES = """\b
 Exit codes:
@@ -73,7 +73,7 @@ def shared_options(command: "click.decorators.FC") -> "click.decorators.FC":
 @shared_options
 @option(
     "--processes",
-    type=click.IntRange(1, PROCESSES_MAX),
+    type=click.IntRange(1, FRONTS_MAX),
     default=1,
     show_default=True,
     metavar="N",
@@ -164,7 +164,6 @@ def run(
     """Run a router in as many processes as are asked for; return the exit code."""
     from beanpole.process.child import name_of
     from beanpole.process.crew import Crew
-    from beanpole.server.limits import FRONT_SLOT
 
     memory = mmap.mmap(-1, mmap.PAGESIZE)
     numbers = memoryview(memory).cast("q")

@@ -13,7 +13,8 @@ ACCEPT_RETRY_NS = 1_000_000_000  # how long accepting pauses without a free desc
 ACCEPT_REPORT_NS = 60_000_000_000  # how long a log line about that keeps others like it away: clients must not flood it
 OUTPUT_BYTES_PAUSE = 1_048_576  # unsent bytes at which a connection's commands stop: they can't fill our memory
 LINGER_S = 0.05  # a process that was killed has closed all its sockets by then, also where others want the processor
-FRONT_SLOT = 8  # numbers of a front in the memory that fronts share: a line of the processor's cache, 64 fronts a page
+FRONT_SLOT = 8  # numbers of a front in the memory that fronts share: a line of the processor's cache
+FRONTS_MAX = 64  # fronts that have a line of it: what a page has
 CLUSTER_WAIT_S = 10  # seconds that a node keeps clients which it can't serve: then they may find a better one
 
 # Memory is taken from the heap in blocks of up to so many bytes; a larger one is mapped, and faults in page by page.

@@ -165,7 +165,7 @@ OPTIONS = (
     ),
     Option(
         "--fronts",
-        kind=(0, 64),
+        kind=(0, server_limits.FRONTS_MAX),
         plain=True,
         metavar="N",
         default=0,
