@@ -210,11 +210,11 @@ def services_of(router: "Router", metrics: str | None, number: int) -> list[Any]
         return []
     from beanpole.cli.worker import address_of
     from beanpole.server import listener
-    from beanpole.worker.metrics import MetricsServer
+    from beanpole.worker.metrics import MetricsServer, singles
 
     where = address_of(metrics, number, METRICS_PORT_DEFAULT)
     sockets = listener.open_all((where,), METRICS_PORT_DEFAULT, shared=True)  # a predecessor that drains has it, too
     for each in sockets:
         each.listen()
     listener.take_paths(sockets)
-    return [MetricsServer(sockets, router.metrics, router.health)]
+    return [MetricsServer(sockets, lambda: singles("beanpole_router_", router.metrics()), router.health)]

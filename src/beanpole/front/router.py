@@ -26,7 +26,6 @@ from beanpole.server.loop import ServerLoop
 from beanpole.server.observer import Observer
 
 FAILURE_REPORT_NS = 60_000_000_000  # how long a line about an address that has no link keeps others like it away
-PREFIX = "beanpole_router_"  # what the names of metrics begin with
 SLOT = struct.Struct("=qqq")  # what a front counts in the memory that fronts share: clients, frames, nanoseconds
 
 
@@ -186,11 +185,11 @@ class Router:
         """Return what is wrong, in a sentence; empty: nothing."""
         return "" if self.uplink.address else "there is no link to a server"
 
-    def metrics(self) -> str:
-        """Return what Prometheus reads."""
+    def metrics(self) -> tuple[tuple[str, str, str, float], ...]:
+        """Return what Prometheus reads: name, type, what it says, value."""
         front = self.front
         _, frames, wait_ns = SLOT.unpack_from(self.memory, self.number * server_limits.FRONT_SLOT * 8)
-        found = (
+        return (
             ("link", "gauge", "Whether there is a link to a server.", int(front.link_fd >= 0)),
             ("links_total", "counter", "Links that were opened.", self.links_opened),
             ("clients", "gauge", "Clients that are connected.", front.client_count),
@@ -199,8 +198,4 @@ class Router:
             ("wait_seconds_total", "counter", "How long these have waited here, all together.", wait_ns / 1e9),
             ("received_bytes_total", "counter", "Bytes that came over links.", front.bytes_received),
             ("sent_bytes_total", "counter", "Bytes that went over links.", front.bytes_sent),
-        )
-        return "".join(
-            f"# HELP {PREFIX}{name} {text}\n# TYPE {PREFIX}{name} {kind}\n{PREFIX}{name} {value}\n"
-            for name, kind, text, value in found
         )

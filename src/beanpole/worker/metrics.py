@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import socket
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
@@ -27,6 +27,7 @@ SECONDS = (
 """The bounds of the histograms of durations, in seconds."""
 
 ATTEMPTS = (1, 2, 3, 4, 5, 7, 10, 15, 25)  # the bounds of the histograms of attempts
+PREFIX = "beanpole_worker_"  # what the names of a worker's metrics begin with
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 PLAIN = "text/plain; charset=utf-8"
 
@@ -97,31 +98,36 @@ class Metrics:
         return "".join(self._lines(counters, slots))
 
     def _lines(self, counters: Counters, slots: int) -> Iterator[str]:
-        yield from _head("build_info", "gauge", "The version of the worker.")
+        yield _head("build_info", "gauge", "The version of the worker.")
         yield f'beanpole_worker_build_info{{version="{__version__}"}} 1\n'
-        yield from _head("job_seconds", "histogram", "How long handlers took, by how the attempt ended.")
+        yield _head("job_seconds", "histogram", "How long handlers took, by how the attempt ended.")
         for (tube, outcome), histogram in sorted(self._durations.items()):
             yield from histogram.lines("beanpole_worker_job_seconds", f'tube="{tube}",outcome="{outcome}"')
-        yield from _head("job_ends_total", "counter", "Attempts that have ended, by how.")
+        yield _head("job_ends_total", "counter", "Attempts that have ended, by how.")
         for (tube, outcome), count in sorted(self._outcomes.items()):
             yield f'beanpole_worker_job_ends_total{{tube="{tube}",outcome="{outcome}"}} {count}\n'
-        yield from _head("job_attempts", "histogram", "Which attempt at its job each was.")
+        yield _head("job_attempts", "histogram", "Which attempt at its job each was.")
         for tube, histogram in sorted(self._attempts.items()):
             yield from histogram.lines("beanpole_worker_job_attempts", f'tube="{tube}"')
-        yield from _single("jobs_reserved_total", "counter", "Jobs reserved.", counters.reserved)
-        yield from _single("jobs_failed_total", "counter", "Handlers that raised, or took too long.", counters.failed)
-        yield from _single("slots", "gauge", "Jobs that may be worked on at a time.", slots)
-        yield from _single("slots_in_use", "gauge", "Jobs that are worked on now.", counters.running)
-        yield from _single("connections", "gauge", "Open connections to the server.", counters.connections)
+        yield singles(
+            PREFIX,
+            (
+                ("jobs_reserved_total", "counter", "Jobs reserved.", counters.reserved),
+                ("jobs_failed_total", "counter", "Handlers that raised, or took too long.", counters.failed),
+                ("slots", "gauge", "Jobs that may be worked on at a time.", slots),
+                ("slots_in_use", "gauge", "Jobs that are worked on now.", counters.running),
+                ("connections", "gauge", "Open connections to the server.", counters.connections),
+            ),
+        )
 
 
-def _head(name: str, kind: str, text: str) -> Iterator[str]:
-    yield f"# HELP beanpole_worker_{name} {text}\n# TYPE beanpole_worker_{name} {kind}\n"
+def _head(name: str, kind: str, text: str, prefix: str = PREFIX) -> str:
+    return f"# HELP {prefix}{name} {text}\n# TYPE {prefix}{name} {kind}\n"
 
 
-def _single(name: str, kind: str, text: str, value: int) -> Iterator[str]:
-    yield from _head(name, kind, text)
-    yield f"beanpole_worker_{name} {value}\n"
+def singles(prefix: str, rows: Iterable[tuple[str, str, str, float]]) -> str:
+    """Returns metrics of one number each, in the text format: name, type, what it says, value."""
+    return "".join(f"{_head(name, kind, text, prefix)}{prefix}{name} {value}\n" for name, kind, text, value in rows)
 
 
 # --- HTTP -------------------------------------------------------------------------------------------------------------
