@@ -238,7 +238,7 @@ def test_sockets_of_systemd_go_on_without_it(tmp_path: Path) -> None:
                 router.signal(signal.SIGTERM)
                 assert router.wait_exit() == 0
             with socket.create_connection(tcp.getsockname()):
-                pass  # nobody is refused meanwhile
+                pass  # no client is refused between the two
 
 
 def test_processes_share_the_clients_and_one_that_is_killed_is_started_again() -> None:

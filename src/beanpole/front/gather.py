@@ -33,7 +33,7 @@ class Ask(NamedTuple):
     shard: Shard
     data: bytes
     tells: Tells = Tells.NOTHING
-    may_fail: bool = False  # the reply of a shard that is away, or is lost meanwhile, is b""
+    may_fail: bool = False  # if the shard is away, or is lost before it replies, the reply is b""
 
 
 class Wait(NamedTuple):

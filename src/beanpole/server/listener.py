@@ -82,7 +82,7 @@ def succeed_unix(listener: socket.socket, path: str) -> socket.socket:
 
 
 def take_paths(listeners: Iterable[socket.socket]) -> None:
-    """Take the paths of those who listen there; ours listen, too, so nobody who connects meanwhile is refused.
+    """Move our sockets to the paths where others listen. Ours listen already, so no client is refused during the move.
 
     Raises StartError: this user may not rename files there.
     """
@@ -255,7 +255,7 @@ def address_text(listener: socket.socket) -> str:
 
 
 def reaches(address: str, listeners: Iterable[socket.socket], port: int) -> bool:
-    """Whether whoever connects to an address would come to one of these sockets. A name that is not found does not."""
+    """Whether a connection to an address would reach one of these sockets. A name without an address reaches none."""
     if address.startswith(UNIX):
         path = os.path.realpath(address.removeprefix(UNIX))
         return any(each.family == socket.AF_UNIX and os.path.realpath(unix_path(each)) == path for each in listeners)
