@@ -199,6 +199,12 @@ def reserve(request: Request) -> Gathering[bytes]:
     return TIMED_OUT
 
 
+def widened(request: Request) -> Gathering[bytes]:
+    """A reserve that has waited on one shard, and was cancelled there: unless it has its answer, it goes on at all."""
+    (reply,) = yield []
+    return bytes(reply) if reply != TIMED_OUT else (yield from reserve(request))
+
+
 def take(request: Request, shard: Shard, question: bytes) -> Gathering[bytes]:
     """Ask a shard for a job that is there, and note whether it had one."""
     (reply,) = yield [Ask(shard, question, Tells.WATCHED, may_fail=True)]

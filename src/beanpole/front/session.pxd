@@ -31,6 +31,7 @@ cdef class Lane:
     cdef bytearray whole                 # what a gather has of its reply
     cdef bytes used                      # the tube that the shard takes for the used one
     cdef set watched                     # those that it takes for watched
+    cdef readonly bint ends              # it is sent no more: its commands and their replies are the last
     cdef set unwanted                    # those among them that the client does not watch: a shard keeps the last
     cdef int ask(self, const char *data, Py_ssize_t size) except -1
     cdef int tell(self, bytes line) except -1
@@ -45,6 +46,7 @@ cdef class Answering:
     cdef int64_t count                   # 1 of a gather: it has begun
     cdef bytes words                     # None: it is none of ours
     cdef object gather                   # `Gather`; None: there is none
+    cdef bytes keeping                   # the keep-session that it is; None: it is none
 
 @cython.final
 cdef class Session:
@@ -62,17 +64,24 @@ cdef class Session:
     cdef int64_t expected                # replies that the client waits for
     cdef Lane hold                       # on which a reserve may wait: no other lane is used until it is answered
     cdef int64_t hold_number             # the number of its reply
+    cdef bytes hold_line                 # that reserve
+    cdef int64_t hold_since_ns           # when it was sent
+    cdef bytes keeping                   # the keep-session that is in force; None: there is none
     cdef bytes named                     # the line that has named it; None: none has
     cdef bytes line                      # of a put whose body has not all come
     cdef Buffer out                      # what is to be sent to the client
     cdef list asked                      # the lanes that the gather that runs has asked; None: none runs
-    cdef bint waits                      # the first answer of theirs counts
+    cdef list may_fail                   # whether each may have no answer
+    cdef readonly bint waits             # the first answer of theirs counts
     cdef object clock                    # `Callable[[], int]`
     cdef object until_ns                 # `int | None`: when it waits no more, on the clock
     cdef object about                    # `Mapping[bytes, bytes]`
     cdef readonly object reserving       # `Reserving`
     cdef Py_ssize_t spread               # puts into spread tubes so far: each goes to the next home
-    cdef readonly object away            # `Shard`: the next command waits for it; None: for none
+    cdef readonly object away            # `Shard | None`: the next command waits for it; None: for none
+    cdef bint ends                       # the client sends no more
+    cdef readonly bint needs_input       # all that has come was run, but for the beginning of a command
+    cdef bint may_hold                   # it has reserved: shards may have given it jobs
     cdef readonly bint finished          # nothing is run any more: the client is closed when `out` has gone
     cdef int serve(self, Command command) except -1
     cdef tuple shards_for(self, int where, Command command)

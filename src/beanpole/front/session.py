@@ -24,7 +24,7 @@ from cython.cimports.libc.string import memchr
 
 from beanpole.errors import UnexpectedReplyError
 from beanpole.front.gather import Ask, Request, Reserving, Tells, Wait
-from beanpole.front.routes import ROUTES, By
+from beanpole.front.routes import ROUTES, By, widened
 from beanpole.protocol import limits
 from beanpole.shards.map import Place, Places, Shard, home_of
 
@@ -110,10 +110,15 @@ class Lane:
 
     # --- for those who have bytes -------------------------------------------------------------------------------------
 
-    def take_out(self) -> bytes:
-        """Return what is to be sent to the shard, as if it had been sent."""
-        size: cython.Py_ssize_t = self.out.size - self.out.start
-        data: bytes = self.out.data[self.out.start : self.out.size]
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes that have come of the shard and were not passed on."""
+        return self.kept.size - self.kept.start
+
+    def take_out(self, most: cython.Py_ssize_t = 2**62) -> bytes:
+        """Return what is to be sent to the shard, at most so many bytes of it, as if it had been sent."""
+        size: cython.Py_ssize_t = min(self.out.size - self.out.start, most)
+        data: bytes = self.out.data[self.out.start : self.out.start + size]
         consume(cython.address(self.out), size, 0)
         return data
 
@@ -163,17 +168,46 @@ class Session:
                 self.forget_wait()
         self.run()
 
+    def end_input(self) -> None:
+        """Take note that the client sends no more: what has come is run, and a reserve that waits ends."""
+        self.ends = True
+        self.run()
+
     def run(self) -> None:
         """Run what has come of the client, until something must be waited for."""
+        self.run_commands()
+        while self.ends and not self.finished and self.end_what_waits():
+            self.run_commands()
+
+    def end_what_waits(self) -> bool:
+        """End what only waits, as nobody sends any more; return whether there is more to run now."""
+        lane = self.hold
+        if self.waits:
+            if self.end_wait(cython.cast(Answering, self.turns[0], typecheck=True), b""):
+                self.forget_wait()
+                return True
+        elif lane is not None and lane.answered < self.hold_number:
+            if not self.needs_input and lane.asked == lane.answered + 1:
+                lane.tell(b"cancel-reserve\r\n")  # there is more to run, which may be about jobs that it has there
+            else:
+                lane.ends = True
+        elif not self.turns and self.needs_input:
+            self.finished = True
+        return False
+
+    def run_commands(self) -> None:
+        """Run commands until there is no whole one, or something must be waited for."""
         command: Command = Command()
         decoder = self.decoder
         self.away = None
+        self.needs_input = False
         while not self.finished and self.asked is None and self.expected < EXPECTED_MAX:
             if self.out.size - self.out.start > OUT_BYTES_PAUSE:
                 break
             if not decoder.next(command):
                 if decoder.mode == Mode.BODY and decoder.before_mode == Mode.LINE:
                     self.line = decoder.input[decoder.before_at : decoder.at]
+                self.needs_input = True
                 break
             if self.serve(command):
                 decoder.unread()
@@ -187,6 +221,8 @@ class Session:
         if command.verb in MISTAKES:
             self.finished = command.closes
             return self.say(MISTAKES[command.verb])
+        if where == Where.WATCHED or verb == Verb.RESERVE_JOB or verb == Verb.KEEP_SESSION:
+            self.may_hold = True
         if self.only is not None:
             if self.pass_on(command, self.only, where):
                 return 1
@@ -194,6 +230,8 @@ class Session:
             return 0
         if where == Where.OWN:
             return self.answer(command)
+        if verb == Verb.CANCEL_RESERVE and self.hold is not None and self.hold.answered < self.hold_number:
+            return self.pass_on(command, self.hold.shard, where)
         shards: tuple = self.shards_for(where, command)
         if len(shards) == 0:
             return self.say(b"NOT_FOUND\r\n")
@@ -236,7 +274,10 @@ class Session:
                 word = command.args.once_at[: command.args.once_bytes]
         if word:
             return home_of(self.tube_of(command) + b" " + word, homes)
-        self.spread += 1
+        for _ in homes:
+            self.spread += 1
+            if self.is_there(homes[self.spread % len(homes)]):
+                break
         return homes[self.spread % len(homes)]
 
     def tube_of(self, command):
@@ -262,9 +303,11 @@ class Session:
         if decoder.before_mode == Mode.BODY:
             append(cython.address(lane.out), self.line, len(self.line))
         lane.ask(decoder.input + decoder.before_at, decoder.at - decoder.before_at)
-        if where == Where.WATCHED:
+        if where == Where.WATCHED and command.verb != Verb.CANCEL_RESERVE:
             self.hold = lane
             self.hold_number = lane.asked
+            self.hold_line = decoder.input[decoder.before_at : decoder.at]
+            self.hold_since_ns = self.now_ns
         return self.add_lane(lane)
 
     def note_passed(self, command: Command) -> None:
@@ -277,6 +320,10 @@ class Session:
             tube = self.tube_of(command)
             lane.watched.add(tube)
             self.watched[tube] = self.places.place(tube)
+        elif command.verb == Verb.NAME_SESSION:
+            self.named = self.decoder.input[self.decoder.before_at : self.decoder.at]
+        elif command.verb == Verb.KEEP_SESSION:
+            self.keeping = self.decoder.input[self.decoder.before_at : self.decoder.at]
         elif command.verb == Verb.IGNORE and len(lane.watched) > 1:
             tube = self.tube_of(command)
             lane.watched.discard(tube)
@@ -296,6 +343,8 @@ class Session:
             made.unwanted = {DEFAULT}
             if self.named is not None:
                 made.tell(self.named)
+            if self.keeping is not None:
+                made.tell(self.keeping)
             for tube, place in self.watched.items():
                 if shard in place.shards:
                     self.tell_watched(made, tube)
@@ -336,6 +385,8 @@ class Session:
         self.used_place = places.place(self.used)
         self.watched = {tube: places.place(tube) for tube in self.watched}
         self.waiting_places = None
+        if self.hold is not None and self.hold.answered < self.hold_number:
+            self.widen()
         for each in self.lanes.values():
             lane: Lane = cython.cast(Lane, each, typecheck=True)
             lane.shard = places.map.shards.get(lane.shard.name, lane.shard)
@@ -345,6 +396,30 @@ class Session:
                 if lane.shard in place.shards:
                     self.tell_watched(lane, tube)
         self.run()
+
+    def widen(self) -> None:
+        """Let a reserve that waits on one shard wait on all where jobs may be now: there it is cancelled for that."""
+        lane, turn = self.hold, self.last
+        is_last: cython.bint = lane.asked == self.hold_number and turn is not None and turn.lane is lane
+        if not is_last or self.watched_shards() == (lane.shard,):
+            return
+        decoder = Decoder()
+        decoder.receive(self.hold_line)
+        command: Command = decoder.next_command()
+        request = Request(self, command, self.hold_line, ())
+        request.timeout_ns = max(request.timeout_ns - (self.now_ns - self.hold_since_ns), 0)
+        turn.count -= 1
+        if turn.count == 0:
+            self.turns.pop()
+        turn = Answering()
+        turn.count = 1
+        turn.gather = widened(request)
+        next(turn.gather)
+        self.turns.append(turn)
+        self.last = turn
+        self.asked, self.may_fail = [lane], [False]
+        self.hold = None
+        lane.tell(b"cancel-reserve\r\n")
 
     def lose(self, shard: Shard) -> bool:
         """Forget the channel to a shard whose link is lost. False: a command is under way there; close the client."""
@@ -360,7 +435,23 @@ class Session:
                 self.forget_wait()
             self.go_on()
             return True
-        return lane.asked - lane.answered == len(lane.hushed)
+        if lane.asked - lane.answered == len(lane.hushed):
+            return True
+        if self.waits or self.asked is None or lane not in self.asked or not self.may_fail[self.asked.index(lane)]:
+            return False
+        self.asked[self.asked.index(lane)] = None
+        self.go_on()
+        return True
+
+    def find(self, shard: Shard) -> None:
+        """Go on with what has waited for a shard, which is there again."""
+        if self.waits and shard in self.watched_shards():
+            self.stop_waiting(None)
+            if self.resume(cython.cast(Answering, self.turns[0], typecheck=True), (shard, b"")):
+                self.forget_wait()
+            self.go_on()
+        elif self.away is not None:
+            self.run()
 
     # --- what is answered here ----------------------------------------------------------------------------------------
 
@@ -369,12 +460,9 @@ class Session:
         verb = command.verb
         if verb == Verb.USE:
             tube: bytes = self.tube_of(command)
-            place = self.places.place(tube)
-            lane: Lane = self.lane_to(place.homes[0])
-            if lane is None:
-                return 1
-            self.used, self.used_place = tube, place
-            self.tell_used(lane)
+            self.used, self.used_place = tube, self.places.place(tube)
+            if self.is_there(self.used_place.homes[0]):
+                self.tell_used(self.lane_to(self.used_place.homes[0]))
             return self.say(b"USING " + tube + b"\r\n")
         if verb == Verb.WATCH:
             return self.watch(self.tube_of(command))
@@ -397,15 +485,13 @@ class Session:
         return self.say(b"UNKNOWN_COMMAND\r\n")
 
     def watch(self, tube):
-        """Watch a tube. 1: a shard is away."""
-        place = self.places.place(tube)
+        """Watch a tube. A shard that is away is told when it is back."""
         if tube not in self.watched:
-            for shard in place.shards:
-                if self.lane_to(shard) is None:
-                    return 1
+            place = self.places.place(tube)
+            there = [shard for shard in place.shards if self.is_there(shard)]
             self.watched[tube] = place
             self.waiting_places = None
-            for shard in place.shards:
+            for shard in there:
                 self.tell_watched(self.lane_to(shard), tube)
         return self.say(b"WATCHING %d\r\n" % len(self.watched))
 
@@ -504,7 +590,9 @@ class Session:
             return self.say(b"NOT_WAITING\r\n")
         decoder = self.decoder
         turn: Answering = Answering()
-        turn.gather = row.gather(Request(self, command, decoder.input[decoder.before_at : decoder.at], shards))
+        line: bytes = decoder.input[decoder.before_at : decoder.at]
+        turn.gather = row.gather(Request(self, command, line, shards))
+        turn.keeping = line if verb == Verb.KEEP_SESSION else None
         self.turns.append(turn)
         self.last = turn
         self.asked = []
@@ -530,12 +618,16 @@ class Session:
         except StopIteration as end:
             append(cython.address(self.out), end.value, len(end.value))
             self.asked = None
+            if turn.keeping is not None and end.value.startswith(b"KEPT "):
+                self.keeping = turn.keeping
             self.expected -= 1
             return True
         turn.count = 1
         self.waits = isinstance(questions, Wait)
         self.until_ns = questions.until_ns if self.waits else None
-        self.asked = [self.put_question(each) for each in (questions.asks if self.waits else questions)]
+        asks = questions.asks if self.waits else questions
+        self.may_fail = [each.may_fail for each in asks]
+        self.asked = [self.put_question(each) for each in asks]
         return self.waits and self.decoder.take_cancel() == 1 and self.end_wait(turn, CANCELLED)
 
     def put_question(self, question: Ask) -> Lane | None:
@@ -642,10 +734,29 @@ class Session:
 
     # --- for those who have bytes -------------------------------------------------------------------------------------
 
-    def take_out(self) -> bytes:
-        """Return what is to be sent to the client, as if it had been sent."""
-        size: cython.Py_ssize_t = self.out.size - self.out.start
-        data: bytes = self.out.data[self.out.start : self.out.size]
+    @property
+    def out_bytes(self) -> int:
+        return self.out.size - self.out.start
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the client is to be closed when all of `out` has gone."""
+        return self.finished and not self.turns
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it can be closed without harm: no command is under way, and no shard may have given it a job."""
+        decoder = self.decoder
+        is_between: cython.bint = decoder.at == decoder.end and decoder.mode == Mode.LINE
+        return is_between and not self.turns and not self.may_hold
+
+    def lane(self, shard: Shard) -> Lane:
+        return cython.cast(Lane, self.lanes[shard.name], typecheck=True)
+
+    def take_out(self, most: cython.Py_ssize_t = 2**62) -> bytes:
+        """Return what is to be sent to the client, at most so many bytes of it, as if it had been sent."""
+        size: cython.Py_ssize_t = min(self.out.size - self.out.start, most)
+        data: bytes = self.out.data[self.out.start : self.out.start + size]
         consume(cython.address(self.out), size, 0)
         return data
 

@@ -196,13 +196,13 @@ def test_a_command_waits_for_a_shard_that_is_away(client: Client) -> None:
     client.world.away = {"b"}
     assert (
         client.ask(b"use mail\r\n%buse push\r\n%buse mail\r\n" % (put(b"x"), put(b"x")))
-        == b"USING mail\r\nINSERTED 1\r\n"
+        == b"USING mail\r\nINSERTED 1\r\nUSING push\r\n"
     )
     assert client.session.away is B
     client.world.away = set()
     client.session.run()
     client.world.settle()
-    assert client.take() == b"USING push\r\nINSERTED %d\r\nUSING mail\r\n" % FIRST["b"]
+    assert client.take() == b"INSERTED %d\r\nUSING mail\r\n" % FIRST["b"]
     assert client.session.away is None
 
 
@@ -248,6 +248,40 @@ def test_while_one_shard_gives_jobs_each_costs_one_question(client: Client) -> N
     assert client.questions == asked + 19
 
 
+def test_input_that_ends_ends_what_waits_and_runs_all_behind_it(client: Client) -> None:
+    client.ask(b"watch text\r\nignore default\r\n")
+    assert client.ask(b"reserve\r\nuse mail\r\n" + put(b"x")) == b""
+    client.session.end_input()
+    client.world.settle()
+    assert client.take() == b"TIMED_OUT\r\nUSING mail\r\nINSERTED %d\r\n" % FIRST["a"]
+    assert client.session.is_over
+
+
+def test_input_that_ends_behind_several_reserves_ends_all(client: Client) -> None:
+    """The shard is told that no more comes, as nothing else ends the first of them."""
+    client.ask(b"watch text\r\nignore default\r\n")
+    assert client.ask(b"reserve\r\nreserve\r\n") == b""
+    client.session.end_input()
+    assert client.session.lane(C).ends
+    assert not client.session.is_over
+
+
+def test_jobs_of_a_spread_tube_pass_over_a_shard_that_is_away(client: Client) -> None:
+    client.world.away = {"b"}
+    client.ask(b"use spread\r\n")
+    ids = [int(client.ask(put(b"x")).split()[1]) for _ in range(4)]
+    assert {id >> SHARD_ID_BITS for id in ids} == {0, 2}
+
+
+def test_a_shard_that_is_new_to_a_session_is_told_to_keep_it(client: Client) -> None:
+    client.world.away = {"b"}
+    assert client.ask(b"keep-session 60 0123456789abcdef0123456789abcdef\r\n") == b"KEPT 0\r\n"
+    client.world.away = set()
+    client.send(b"use push\r\n")
+    told = client.session.take_asked()["b"]
+    assert told.startswith(b"keep-session 60 0123456789abcdef0123456789abcdef\r\n")
+
+
 # --- Other maps, lost shards ------------------------------------------------------------------------------------------
 
 
@@ -265,6 +299,48 @@ def test_with_another_map_a_client_is_as_it_was() -> None:
     other = world.client()
     other.ask(b"use text\r\n" + put(b"t"))
     assert client.ask(b"reserve\r\n").endswith(b"\r\nt\r\n")
+
+
+def test_who_waits_under_an_older_map_gets_the_job_of_the_new_home() -> None:
+    """Told shards need not be: the reserve is cancelled where it waits, and goes on at all places."""
+    world = World(made(A))
+    worker = world.client()
+    worker.ask(b"watch text\r\nignore default\r\n")
+    assert worker.ask(b"reserve\r\n") == b""
+    older = world.places.map
+    world.use(Places(replace(made(A, B, C, text="c").map, epoch=2, before=(older,))))
+    world.settle()
+    assert worker.take() == b""
+    other = world.client()
+    other.ask(b"use text\r\n" + put(b"x"))
+    world.settle()
+    assert worker.take() == b"RESERVED %d 1\r\nx\r\n" % FIRST["c"]
+    assert worker.ask(b"list-tubes-watched\r\n").endswith(b"- text\n\r\n")
+
+
+@pytest.mark.parametrize("seed", seeds(20, "ROUTE_SEED"))
+def test_a_job_that_is_under_way_when_the_map_changes_is_not_lost(seed: int) -> None:
+    world = World(made(A), seed)
+    worker, other = world.client(), world.client()
+    worker.ask(b"watch text\r\nignore default\r\n")
+    worker.ask(b"reserve\r\n")
+    other.send(b"use text\r\n" + put(b"x"))
+    for _ in range(world.random.randrange(4)):
+        world.step()
+    world.use(Places(replace(made(A, B, C, text="c").map, epoch=2, before=(world.places.map,))))
+    world.settle()
+    assert worker.take() == b"RESERVED 1 1\r\nx\r\n"
+
+
+def test_what_asks_those_that_are_there_goes_on_when_one_is_lost(client: Client) -> None:
+    client.ask(b"watch mail\r\nwatch push\r\n")
+    client.send(b"list-tubes\r\n")
+    client.session.take_asked()
+    assert client.lose("b")
+    for name in "ac":
+        client.lanes[name].receive(1, b"list-tubes\r\n")
+    client.world.settle()
+    assert client.take().startswith(b"OK ")
 
 
 def test_a_lost_shard_closes_only_who_waits_for_it(client: Client) -> None:
