@@ -150,12 +150,23 @@ def routed_server(*flags: str, port: int = 0) -> Iterator[Server]:
         yield Server("beanpole", behind.pid, router[1])
 
 
+@contextmanager
+def mapped_server(*flags: str) -> Iterator[Server]:
+    """The same behind a router that has a map of one shard."""
+    with beanpole_server(*flags) as behind, tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "shards.toml")
+        file.write_text(f'epoch = 1\n[shard]\na = {{ number = 0, nodes = "{HOST}:{behind.port}" }}\n')
+        with _beanpole("route", 0, "--map", str(file)) as router:
+            yield Server("beanpole", behind.pid, router[1])
+
+
 OpenServer = Callable[..., AbstractContextManager[Server]]
 
 WAYS: dict[str, OpenServer] = {
     "default": beanpole_server,
     "fronts": partial(beanpole_server, "--fronts", "2"),
     "router": routed_server,
+    "map": mapped_server,
 }
 """How clients reach a server: what they see is the same."""
 

@@ -70,7 +70,7 @@ def test_router_finds_its_server_as_a_user_who_may_read_no_library() -> None:
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        ((), "Missing option '--to'"),
+        ((), "exactly one of --to and --map"),
         (("--to", "a:1,b", "--to", "b:11300"), "b:11300 is there twice"),
         (("--to", "http://a"), "'http://a'"),
         (("--to", "a", "--processes", "0"), "--processes"),

@@ -5,6 +5,7 @@ import functools
 import mmap
 import os
 import socket
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,13 +16,12 @@ from beanpole.cli.common import URL
 from beanpole.cli.quantities import Duration, notes_of
 from beanpole.cli.serve import check_listen, made, option
 from beanpole.cli.wrapping import SETTINGS
-from beanpole.errors import ExitCode
+from beanpole.errors import ExitCode, MapError
 from beanpole.server.limits import FRONT_SLOT, FRONTS_MAX
 from beanpole.server.options import OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from pathlib import Path
 
     from beanpole.front.router import Router, Settings
     from beanpole.process.crew import Lifeline
@@ -65,10 +65,16 @@ def shared_options(command: "click.decorators.FC") -> "click.decorators.FC":
     "--to",
     type=URL,
     multiple=True,
-    required=True,
     callback=check_to,
     metavar="URL",
     help="The server: beanstalk://HOST:PORT, HOST:PORT or unix:PATH; of a cluster HOST,HOST. May be repeated.",
+)
+@click.option(
+    "--map",
+    "map_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="In place of --to: a map of shards, which says where commands go. When the file changes, it is read again.",
 )
 @shared_options
 @option(
@@ -96,7 +102,7 @@ def shared_options(command: "click.decorators.FC") -> "click.decorators.FC":
     callback=lambda ctx, parameter, value: value and check_listen(ctx, parameter, (value,))[0],
     help="Serve metrics for Prometheus, and /health, on ADDR, HOST:PORT or unix:PATH; of a further process a port on.",
 )
-def route(to: tuple[str, ...], **given: Any) -> int:
+def route(to: tuple[str, ...], map_file: Path | None, **given: Any) -> int:
     """Take clients and carry them over one connection, a link, to the server that leads.
 
     Clients need nothing to know of it. They wait while there is no server. SIGTERM stops it: no new clients, those that
@@ -108,6 +114,10 @@ def route(to: tuple[str, ...], **given: Any) -> int:
     from beanpole.server.logs import open_logger
     from beanpole.server.process import become_user, raise_descriptor_limit, report_ready
 
+    if (map_file is None) == (not to):
+        raise click.UsageError("exactly one of --to and --map says where the servers are")
+    if map_file is not None:
+        to = nodes_of(map_file)
     starter = os.getpid()
     logger = open_logger(given["log_format"])
     listeners = listener.inherited(os.environ)
@@ -131,7 +141,15 @@ def route(to: tuple[str, ...], **given: Any) -> int:
         if given["user"] is not None:
             become_user(given["user"])
         connections_max = min(given["connections_max"], given["processes"] * (raise_descriptor_limit() - RESERVED))
-        settings = Settings(to, given["wait_s"], given["drain_s"], connections_max, given["processes"], keeps_listening)
+        settings = Settings(
+            to,
+            given["wait_s"],
+            given["drain_s"],
+            connections_max,
+            given["processes"],
+            map=map_file,
+            keeps_listening=keeps_listening,
+        )
         keep_to_ourselves()
         return run(settings, listeners, logger, given["metrics"], ready)
     finally:
@@ -144,6 +162,17 @@ def route(to: tuple[str, ...], **given: Any) -> int:
 route.epilog = notes_of(route) + EXIT_CODES
 
 
+def nodes_of(map_file: Path) -> tuple[str, ...]:
+    """Return the addresses of all shards of a map."""
+    from beanpole.shards.file import load
+
+    try:
+        shards = load(map_file).shards
+    except MapError as error:
+        raise click.UsageError(str(error)) from error
+    return tuple(str(each).removeprefix(SCHEME) for shard in shards.values() for each in shard.nodes.each())
+
+
 def paths_of(addresses: "Iterable[str]") -> set[str]:
     """Return the Unix sockets among addresses, by what their paths lead to."""
     return {f"unix:{os.path.realpath(each[5:])}" for each in addresses if each.startswith("unix:")}
@@ -151,7 +180,7 @@ def paths_of(addresses: "Iterable[str]") -> set[str]:
 
 def refuse_itself(addresses: "Iterable[str]") -> None:
     for each in addresses:
-        raise click.UsageError(f"--to {each} leads to this router itself")
+        raise click.UsageError(f"{each} leads to this router itself")
 
 
 def run(
@@ -172,11 +201,14 @@ def run(
 
     def work(lifeline: "Lifeline | None" = None) -> int:
         from beanpole.front.router import Router
+        from beanpole.front.shardrouter import ShardRouter
         from beanpole.server.loop import ServerLoop
+        from beanpole.server.process import ProcessFacts
 
         async def main() -> None:
             number = lifeline.number - 1 if lifeline else 0
-            router = Router(settings, listeners, logger, memory, number)
+            given = (settings, listeners, logger, memory, number)
+            router = Router(*given) if settings.map is None else ShardRouter(ProcessFacts(), *given)
             loop = asyncio.get_running_loop()
 
             def begin() -> None:

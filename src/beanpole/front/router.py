@@ -13,6 +13,7 @@ import socket
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from beanpole.errors import ExitCode, StartError
@@ -26,6 +27,9 @@ from beanpole.server.loop import ServerLoop
 from beanpole.server.observer import Observer
 
 FAILURE_REPORT_NS = 60_000_000_000  # how long a line about an address that has no link keeps others like it away
+Metric = tuple[str, str, str, float]
+"""A name, its type, what it says, and its value."""
+
 SLOT = struct.Struct("=qqq")  # what a front counts in the memory that fronts share: clients, frames, nanoseconds
 
 
@@ -43,11 +47,12 @@ class Service(Protocol):
 class Settings:
     """One router's settings, checked."""
 
-    to: tuple[str, ...]  # where servers are: `HOST:PORT`, `[IPv6]:PORT` or `unix:PATH`
+    to: tuple[str, ...]  # where servers are: `HOST:PORT`, `[IPv6]:PORT` or `unix:PATH`; empty: a map says so
     wait_s: float = limits.WAIT_S  # that a client waits for a server
     drain_s: float = limits.DRAIN_S  # that clients may take to finish when the router stops
     connections_max: int = server_limits.CONNECTIONS_MAX  # clients of all its processes together
     processes: int = 1
+    map: Path | None = None  # of shards
     keeps_listening: bool = False  # whether the sockets that listen are somebody else's, and go on without it
 
 
@@ -73,7 +78,6 @@ class Router:
             settings.processes,
             wait_ns=int(settings.wait_s * 1e9),
         )
-        self.uplink = Uplink(self.front, settings.to, on_open=self.note_link, on_failure=self.note_failure)
         self.links_opened = 0
         self.failures = 0  # of addresses, before clients were taken
         self.refusals = 0  # of these, how many know no links
@@ -98,9 +102,9 @@ class Router:
         for service in services:
             await service.start()
         loop.serve(self.front)
-        self.uplink.start()
+        self.start_links()
         await self.ended.wait()
-        self.uplink.close()
+        self.stop_links()
         self.front.close_clients()
         loop.stop_serving()
         for service in services:
@@ -109,6 +113,13 @@ class Router:
             raise self.error
 
     # --- links --------------------------------------------------------------------------------------------------------
+
+    def start_links(self) -> None:
+        self.uplink = Uplink(self.front, self.settings.to, on_open=self.note_link, on_failure=self.note_failure)
+        self.uplink.start()
+
+    def stop_links(self) -> None:
+        self.uplink.close()
 
     def note_link(self, address: str) -> None:
         self.links_opened += 1
@@ -185,15 +196,20 @@ class Router:
         """Return what is wrong, in a sentence; empty: nothing."""
         return "" if self.uplink.address else "there is no link to a server"
 
-    def metrics(self) -> tuple[tuple[str, str, str, float], ...]:
-        """Return what Prometheus reads: name, type, what it says, value."""
+    def link_metrics(self) -> Sequence[Metric]:
+        return (
+            ("link", "gauge", "Whether there is a link to a server.", int(self.front.link_fd >= 0)),
+            ("clients_waiting", "gauge", "Those that wait for a server.", self.front.waiting_count),
+        )
+
+    def metrics(self) -> tuple[Metric, ...]:
+        """Return what Prometheus reads."""
         front = self.front
         _, frames, wait_ns = SLOT.unpack_from(self.memory, self.number * server_limits.FRONT_SLOT * 8)
         return (
-            ("link", "gauge", "Whether there is a link to a server.", int(front.link_fd >= 0)),
+            *self.link_metrics(),
             ("links_total", "counter", "Links that were opened.", self.links_opened),
             ("clients", "gauge", "Clients that are connected.", front.client_count),
-            ("clients_waiting", "gauge", "Those that wait for a server.", front.waiting_count),
             ("frames_total", "counter", "Frames that were passed on.", frames),
             ("wait_seconds_total", "counter", "How long these have waited here, all together.", wait_ns / 1e9),
             ("received_bytes_total", "counter", "Bytes that came over links.", front.bytes_received),

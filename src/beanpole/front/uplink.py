@@ -8,10 +8,9 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from beanpole import limits as shared_limits
-from beanpole.front.front import Front
 from beanpole.front.limits import LINK_OPEN_S, LINK_RETRY_S, LINK_RETRY_S_MAX
 from beanpole.protocol.limits import LINK_LINE_BYTES_MAX, LINK_UNSENT_MS
 from beanpole.protocol.link import FrameReader, first_line, read_leader_line, read_link_line
@@ -20,6 +19,16 @@ from beanpole.server.listener import UNIX, split_address
 
 class LinkRefusedError(ConnectionError):
     """What listens there knows no links, or none of this version."""
+
+
+class Linked(Protocol):
+    """What is linked: a front, or what carries channels to a shard."""
+
+    observer: Any
+    on_link_end: Callable[[str, int], None] | None
+
+    def attach(self, link_fd: int, reader: FrameReader, asks: bool) -> None: ...
+    def close_link(self) -> None: ...
 
 
 def nothing(*_: object) -> None:
@@ -31,23 +40,28 @@ class Uplink:
 
     def __init__(  # noqa: PLR0913 - where to, and who is told
         self,
-        front: Front,
+        front: Linked,
         addresses: Sequence[str],
         cluster: str = "-",
         epoch: int = 0,
         *,
+        map_epoch: int = 0,
+        shard: int | None = None,
         on_open: Callable[[str], object] = nothing,
         on_failure: Callable[[str, str, bool], object] = nothing,
     ) -> None:
         """Ask at these addresses: ``HOST:PORT``, ``[IPv6]:PORT`` or ``unix:PATH``.
 
-        `cluster` and `epoch` are what the first line says (docs/link.md). `on_open` is called with an address when its
+        `cluster`, `epoch` and `map_epoch` are what the first line says (docs/link.md). A server that is another shard
+        than `shard` is none to be linked to. `on_open` is called with an address when its
         server has taken the link, `on_failure` when it has not, or the link has ended: with the address, a reason, and
         whether it is a server that knows no links.
         """
         self.front = front
         self.addresses = list(addresses)  # the one that is asked next comes first
-        self.first_line = first_line(cluster, epoch)
+        self.first_line = first_line(cluster, epoch, map_epoch)
+        self.shard = shard
+        self.body_bytes_max = 0  # of the server that took the last link; 0: none has
         self.on_open = on_open
         self.on_failure = on_failure
         self.address = ""  # of the server that has taken the link; empty: there is none
@@ -64,6 +78,12 @@ class Uplink:
         """Begin to look for a server."""
         self.running = self.loop.create_task(self.run())
         self.running.add_done_callback(self.note_defect)
+
+    def go_to(self, addresses: Sequence[str], map_epoch: int) -> None:
+        """Ask elsewhere, and by another map, from the next time on."""
+        if {*addresses} != {*self.addresses}:
+            self.addresses = list(addresses)
+        self.first_line = first_line(map_epoch=map_epoch)
 
     def close(self) -> None:
         """End the link, and look for no other."""
@@ -112,8 +132,7 @@ class Uplink:
 
     def note_end(self, reason: str, channels: int) -> None:
         """Take note that the link has ended by itself."""
-        observer: Any = self.front.observer
-        observer.link_closed(self.address, reason, channels, None)
+        self.front.observer.link_closed(self.address, reason, channels, None)
         self.ended.set_result(reason)
 
     async def ask(self, address: str, *, follows: bool = True) -> tuple[str, socket.socket, FrameReader]:
@@ -134,7 +153,10 @@ class Uplink:
                 if not data:
                     raise ConnectionError("it closes the connection: it does not lead the cluster that is meant")
                 reader.receive(data)
-            if read_link_line(line or b"") is not None:
+            if (said := read_link_line(line or b"")) is not None:
+                number, self.body_bytes_max = said
+                if self.shard is not None and number != self.shard:
+                    raise ConnectionError(f"it is shard {number}, and should be {self.shard}")
                 opened.pop_all()
                 return address, link, reader
         leader = read_leader_line(line or b"")

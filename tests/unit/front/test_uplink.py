@@ -55,7 +55,7 @@ class House:
 
     def link(self, *addresses: str) -> Uplink:
         self.uplink = Uplink(
-            self.front,  # type: ignore[arg-type]
+            self.front,
             addresses,
             on_open=self.opened.append,
             on_failure=lambda *about: self.failures.put_nowait(about),
