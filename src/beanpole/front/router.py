@@ -134,13 +134,13 @@ class Router:
             if self.refusals == len(self.settings.to):
                 self.end(StartError(f"can't link to {' and '.join(self.settings.to)}: {reason}", ExitCode.NOT_FOUND))
                 return
-            if self.failures >= len(self.settings.to):
-                self.begin()
-            elif is_refusal:
+            if is_refusal and self.failures < len(self.settings.to):
                 return  # the others may say the same; if not, it is asked again
         if self.observer.is_due(f"no link {address}", FAILURE_REPORT_NS):
             effect = f"new clients wait, for {self.settings.wait_s:g} s each"
             self.logger.warning("no link", link=address, reason=reason, effect=effect)
+        if self.ready is not None and self.failures >= len(self.settings.to):
+            self.begin()
 
     def begin(self) -> None:
         """Take clients, from the first time on."""
