@@ -45,6 +45,7 @@ __all__ = [
     "Dead",
     "DeadlineSoonError",
     "DrainingError",
+    "ElsewhereError",
     "Error",
     "ExistsError",
     "ExpectedCrlfError",

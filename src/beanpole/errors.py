@@ -12,6 +12,7 @@
     │   │   ├── BuriedError          BURIED, to a put or release
     │   │   ├── DeadlineSoonError    DEADLINE_SOON
     │   │   ├── DrainingError        DRAINING
+    │   │   ├── ElsewhereError       ELSEWHERE, to a change_job or move_jobs behind a router; says on which shard
     │   │   ├── ExistsError          EXISTS, to a change_job or fire_schedule; its id is that of who has the key
     │   │   ├── ExpectedCrlfError    EXPECTED_CRLF
     │   │   ├── InternalError        INTERNAL_ERROR
@@ -157,6 +158,16 @@ class DeadlineSoonError(ReplyError):
 
 class DrainingError(ReplyError):
     """``DRAINING``: the server takes no more jobs."""
+
+
+class ElsewhereError(ReplyError):
+    """``ELSEWHERE``: the other tube has its home on another shard, `shard`, and a job can't leave its own."""
+
+    shard: str
+
+    def __init__(self, message: str, shard: str) -> None:
+        super().__init__(message)
+        self.shard = shard
 
 
 class ExistsError(ReplyError):

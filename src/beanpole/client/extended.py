@@ -137,7 +137,7 @@ class Extended(Generic[B]):
 
         A buried job has no delay, and one that this client holds can only have another TTR, from the next touch on, and
         expiry. Raises NotFoundError if there is no such job in a state that allows this, ExistsError if its key is
-        taken in the other tube, OutOfMemoryError if that is full.
+        taken in the other tube, OutOfMemoryError if that is full, ElsewhereError if that is on another shard.
         """
         data, needs = line(
             b"change-job",

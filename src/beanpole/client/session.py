@@ -90,6 +90,8 @@ ERRORS: dict[int, tuple[type[ReplyError], str]] = {
 }
 """The answers that say no to any command that they are given to."""
 
+LINE_ERRORS: dict[int, type[errors.LineError]] = {Word.BAD_RULES: RulesError, Word.BAD_SCHEDULE: ScheduleError}
+
 ENDING = (UnexpectedReplyError, errors.TooManyTubesError)
 """The errors behind which a connection can't be used any more, though the server has answered."""
 
@@ -99,10 +101,13 @@ def error_of(reply: Reply) -> BeanpoleError:
         return BuriedError("BURIED: the server had no room in its queue", reply.number or None)
     if reply.word == Word.EXISTS:
         return ExistsError(f"EXISTS: job {reply.number} has the key", reply.number)
-    if reply.word == Word.BAD_RULES:
-        return RulesError(reply.number, reply.body.decode("utf-8", "replace"))
-    if reply.word == Word.BAD_SCHEDULE:
-        return ScheduleError(reply.number, reply.body.decode("utf-8", "replace"))
+    if reply.word == Word.ELSEWHERE:
+        shard = reply.body.decode("ascii", "replace")
+        return errors.ElsewhereError(
+            f"ELSEWHERE: the other tube has its home on shard {shard}; nothing is changed", shard
+        )
+    if reply.word in LINE_ERRORS:
+        return LINE_ERRORS[reply.word](reply.number, reply.body.decode("utf-8", "replace"))
     if reply.word in ERRORS:
         kind, sentence = ERRORS[reply.word]
         return kind(sentence)

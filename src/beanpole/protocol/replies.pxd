@@ -50,6 +50,7 @@ cpdef enum Word:
     BAD_SCHEDULE
     KEPT
     NOT_KEPT
+    ELSEWHERE
 
 cdef enum Form:
     # What follows the word.

@@ -56,6 +56,7 @@ WORDS = (
     (b"BAD_SCHEDULE", Word.BAD_SCHEDULE, Form.NUMBER_TEXT),
     (b"KEPT", Word.KEPT, Form.NUMBERS_OR_BARE),
     (b"NOT_KEPT", Word.NOT_KEPT, Form.BARE),
+    (b"ELSEWHERE", Word.ELSEWHERE, Form.NAME),
 )
 """Every word that a server says, the frequent ones first, and the form of what follows it.
 

@@ -13,6 +13,7 @@ from beanpole import (
     CommandError,
     DeadlineSoonError,
     DrainingError,
+    ElsewhereError,
     ExistsError,
     InternalError,
     NotFoundError,
@@ -110,12 +111,14 @@ PUT_JOB = ("put-job", "put-job.tube", "put-job.key", "put-job.pri", "put-job.del
 FEATURES = ("change-job", "change-job.tube", "find-job", "drop-rules", "set-rules", "rule.dead", *PUT_JOB)
 PUT_KEY = "put-job 0 tube=t pri=65536 delay=0 ttr=60 key=k\r\n"
 TAKEN = "change-job 5 to t: EXISTS: job 7 has the key"
+ELSEWHERE = "change-job 5 to t: ELSEWHERE: the other tube has its home on shard b"
 NO_KEY = "find-job t k: NOT_FOUND: no job of the tube has the key"
 NO_RULES = "drop-rules m*: NOT_FOUND: the pattern has no rules"
 SET = "set-rules a 7\r\ndead: b"
 
 EXTENDED: list[Case] = [
     (lambda c: c.change_job(5, tube="t"), "change-job 5 tube=t", "EXISTS 7", ExistsError, 7, "t", TAKEN),
+    (lambda c: c.change_job(5, tube="t"), "change-job 5 tube=t", "ELSEWHERE b", ElsewhereError, 5, "t", ELSEWHERE),
     (lambda c: c.find_job("t", "k"), "find-job t k", "NOT_FOUND", NotFoundError, None, "t", NO_KEY),
     (
         lambda c: c.put("", key="k", tube="t"),
