@@ -8,18 +8,33 @@ own room and that of its channels, and holds up nobody else.
 Nothing here has a socket: frames come by `take`, those to be sent stand in `out` of each end.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from beanpole.errors import UnexpectedReplyError
 from beanpole.front.session import Session
 from beanpole.protocol.limits import LINK_CHANNELS_MAX, LINK_DATA_BYTES_MAX, LINK_ROOM_BYTES, LINK_ROOM_BYTES_LEAST
-from beanpole.protocol.link import frame
+from beanpole.protocol.link import FrameReader, frame
 from beanpole.shards.map import Places, Shard
 
 OPEN, DATA, FIN, CLOSE, ROOM, PING, DRAIN = range(1, 8)
 BY_CLIENT, BY_US = b"\0", b"\1"  # who has ended a channel, in CLOSE
 CLOSED = b""  # CLOSE by a server says no more
+
+
+def frames_in(reader: FrameReader, data: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """Yield the frames that are whole with what has come."""
+    for at in range(0, len(data), LINK_DATA_BYTES_MAX):
+        reader.receive(data[at : at + LINK_DATA_BYTES_MAX])
+        while (each := reader.next_frame()) is not None:
+            yield each
+
+
+def taken(out: bytearray) -> bytes:
+    """Return what is to be sent, as if it had been."""
+    found = bytes(out)
+    out.clear()
+    return found
 
 
 class Channel:
@@ -61,6 +76,7 @@ class ShardLink:
     def __init__(self, switch: "Switch", shard: Shard) -> None:
         self.switch = switch
         self.shard = shard
+        self.reader = FrameReader(False)
         self.out = bytearray()
         self.is_open = False
         self.channels: list[Channel | None] = [None]
@@ -78,6 +94,17 @@ class ShardLink:
         channel = self.channels[number] = Channel(self, number, client)
         self.add(number, OPEN, client.about)
         return channel
+
+    def receive(self, frames: bytes) -> str:
+        """Take what the shard has sent; return why the link has to end, or an empty text."""
+        for each in frames_in(self.reader, frames):
+            if why := self.take(*each):
+                return why
+        return self.reader.mistake or ""
+
+    def take_out(self) -> bytes:
+        """Return the frames that are to be sent to the shard, as if they had been sent."""
+        return taken(self.out)
 
     def take(self, number: int, kind: int, payload: bytes) -> str:
         """Take a frame of the shard; return why the link has to end, or an empty text."""
@@ -111,6 +138,7 @@ class ShardLink:
         channels, self.channels, self.free = self.channels, [None], []
         self.is_open = False
         self.out.clear()
+        self.reader = FrameReader(False)
         clients = [each.client for each in channels if each is not None and each.client is not None]
         for each in clients:
             self.switch.lose(each, self.shard)
@@ -133,6 +161,7 @@ class Switch:
         `clock` says nanoseconds; `about` is what `stats` says of the router itself.
         """
         self.places = places
+        self.reader = FrameReader(True)
         self.body_bytes_max = body_bytes_max
         self.clock = clock
         self.about = about
@@ -146,6 +175,15 @@ class Switch:
         self.links = {each.name: ShardLink(self, each) for each in places.map.shards.values()}
 
     # --- from the front -----------------------------------------------------------------------------------------------
+
+    def receive(self, frames: bytes) -> None:
+        """Take what the front has sent."""
+        for each in frames_in(self.reader, frames):
+            self.take(*each)
+
+    def take_out(self) -> bytes:
+        """Return the frames that are to be sent to the front, as if they had been sent."""
+        return taken(self.out)
 
     def take(self, number: int, kind: int, payload: bytes) -> None:
         """Take a frame of the front."""

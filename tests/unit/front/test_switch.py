@@ -4,7 +4,7 @@ import pytest
 
 from beanpole.front.switch import CLOSE, DATA, DRAIN, FIN, OPEN, ROOM, Switch
 from beanpole.protocol.limits import LINK_ROOM_BYTES, LINK_ROOM_BYTES_LEAST
-from beanpole.protocol.link import FrameReader
+from beanpole.protocol.link import FrameReader, frame
 from beanpole.shards.map import Places, Shard
 from tests.unit.front.shard_world import made, shard
 
@@ -29,29 +29,28 @@ class House:
 
     def say(self, number: int, kind: int, payload: bytes = b"") -> list[Frame]:
         """Send a frame as the front; return what it is sent."""
-        self.switch.take(number, kind, payload)
+        self.switch.receive(frame(number, kind, payload))
         return self.front()
 
     def answer(self, shard: str, number: int, kind: int, payload: bytes = b"") -> list[Frame]:
         """Send a frame as a shard; return what the front is sent."""
-        assert not self.switch.links[shard].take(number, kind, payload)
+        assert not self.switch.links[shard].receive(frame(number, kind, payload))
         return self.front()
 
     def front(self) -> list[Frame]:
         self.switch.turn()
-        return frames(self.switch.out, of_front=False)
+        return frames(self.switch.take_out(), of_front=False)
 
     def shard(self, name: str) -> list[Frame]:
         """What a shard was sent since."""
-        return frames(self.switch.links[name].out, of_front=True)
+        return frames(self.switch.links[name].take_out(), of_front=True)
 
 
-def frames(out: bytearray, *, of_front: bool) -> list[Frame]:
+def frames(data: bytes, *, of_front: bool) -> list[Frame]:
     reader = FrameReader(of_front)
     found = []
-    while out:
-        reader.receive(bytes(out[:65_000]))
-        del out[:65_000]
+    for at in range(0, len(data), 65_000):
+        reader.receive(data[at : at + 65_000])
         while (each := reader.next_frame()) is not None:
             found.append(each)
     assert reader.mistake is None
