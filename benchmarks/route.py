@@ -31,6 +31,7 @@ ROUTE = (*OURS[:3], "route")
 SERVE = (*OURS, "-z", str(LARGE_BYTES))
 IDLE_CLIENTS = 2000
 VISITORS = 50
+QUESTIONED_JOBS = 1000
 UNREAD_COMMANDS = 200_000
 """What a client asks that reads nothing: `stats`, of two kilobytes each."""
 
@@ -51,25 +52,26 @@ listen queue
 
 @dataclass(frozen=True)
 class Way:
-    """A server, and how clients reach it."""
+    """A server, or the shards of a map, and how clients reach it."""
 
     address: Address
-    server: Server
+    servers: tuple[Server, ...]
     between: tuple[Server, ...] = ()
 
     def cpu_s(self) -> tuple[float, float]:
-        """Processor time so far: of the server, and of what is between."""
-        return self.server.cpu_s(), sum(each.cpu_s() for each in self.between)
+        """Processor time so far: of the servers, and of what is between."""
+        return sum(each.cpu_s() for each in self.servers), sum(each.cpu_s() for each in self.between)
 
     def memory_bytes(self) -> tuple[int, int]:
-        return self.server.memory_bytes()[0], sum(each.memory_bytes()[0] for each in self.between)
+        used = [sum(each.memory_bytes()[0] for each in some) for some in (self.servers, self.between)]
+        return used[0], used[1]
 
 
 @contextmanager
 def straight(flags: tuple[str, ...]) -> Iterator[Way]:
     """Clients connect to the server."""
     with running(SERVE, flags) as server:
-        yield Way(server.address, server)
+        yield Way(server.address, (server,))
 
 
 @contextmanager
@@ -82,7 +84,7 @@ def proxied(flags: tuple[str, ...]) -> Iterator[Way]:
         try:
             address = (HOST, port)
             await_answer(address)
-            yield Way(address, server, (Server(process.pid, address, 0.0),))
+            yield Way(address, (server,), (Server(process.pid, address, 0.0),))
         finally:
             stop(process)
 
@@ -91,23 +93,41 @@ def proxied(flags: tuple[str, ...]) -> Iterator[Way]:
 def fronted(count: int, flags: tuple[str, ...]) -> Iterator[Way]:
     """Fronts carry the clients over a link each."""
     with straight((*flags, "--fronts", str(count))) as way:
-        children = Path(f"/proc/{way.server.pid}/task/{way.server.pid}/children").read_text().split()
-        yield Way(way.address, way.server, tuple(Server(int(each), way.address, 0.0) for each in children))
+        pid = way.servers[0].pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        yield Way(way.address, way.servers, tuple(Server(int(each), way.address, 0.0) for each in children))
 
 
 @contextmanager
 def routed(flags: tuple[str, ...], *, unix: bool = False) -> Iterator[Way]:
     """A router carries the clients over a link of TCP."""
-    with straight(flags) as way, tempfile.TemporaryDirectory() as folder:
-        path, ready = Path(folder, "socket"), Path(folder, "ready")
-        port = free_port()
+    with straight(flags) as way, behind(way.servers, "--to", f"{HOST}:{way.address[1]}", unix=unix) as found:
+        yield found
+
+
+@contextmanager
+def mapped(count: int, flags: tuple[str, ...]) -> Iterator[Way]:
+    """A router carries the clients to so many shards. The tube `pinned` is on the first, `spread` on all."""
+    with ExitStack() as stack:
+        servers = [stack.enter_context(running(SERVE, (*flags, "--shard", str(n)))) for n in range(count)]
+        path = Path(stack.enter_context(tempfile.TemporaryDirectory()), "map.toml")
+        shards = "".join(f's{n} = {{ number = {n}, nodes = "{HOST}:{servers[n].address[1]}" }}\n' for n in range(count))
+        spread = ", ".join(f'"s{n}"' for n in range(count))
+        path.write_text(f'epoch = 1\n[tubes]\npinned = "s0"\nspread = [{spread}]\n[shard]\n{shards}')
+        yield stack.enter_context(behind(tuple(servers), "--map", str(path)))
+
+
+@contextmanager
+def behind(servers: tuple[Server, ...], *flags: str, unix: bool = False) -> Iterator[Way]:
+    """Start a router."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, port = Path(folder, "socket"), free_port()
         listen = f"unix:{path}" if unix else f"{HOST}:{port}"
-        to = f"{HOST}:{way.server.address[1]}"
-        process = subprocess.Popen([*ROUTE, "--to", to, "-l", listen, "--ready-file", str(ready)])
+        process = subprocess.Popen([*ROUTE, *flags, "-l", listen])
         try:
             address: Address = str(path) if unix else (HOST, port)
             await_answer(address)
-            yield Way(address, way.server, (Server(process.pid, address, 0.0),))
+            yield Way(address, servers, (Server(process.pid, address, 0.0),))
         finally:
             stop(process)
 
@@ -119,6 +139,10 @@ WAYS: dict[str, Callable[[tuple[str, ...]], AbstractContextManager[Way]]] = {
     "8 fronts": partial(fronted, 8),
     "router": routed,
     "unix router": partial(routed, unix=True),
+    "1 shard": partial(mapped, 1),
+    "2 shards": partial(mapped, 2),
+    "4 shards": partial(mapped, 4),
+    "8 shards": partial(mapped, 8),
 }
 
 
@@ -190,15 +214,79 @@ def visits(way: Way, seconds: float) -> Figures:
     return {"server µs": used[0], "between µs": used[1]}
 
 
-def idle(way: Way, _seconds: float) -> Figures:
-    """Memory of a client that has said one thing."""
-    allow_descriptors(2 * IDLE_CLIENTS + 200)
-    before = way.memory_bytes()
+def idle(way: Way, _seconds: float, said: bytes = b"list-tube-used\r\n") -> Figures:
+    """Memory of a client that has said one thing: what the second half of them takes."""
+    allow_descriptors(4 * IDLE_CLIENTS + 200)
     with ExitStack() as stack:
-        for sock, _ in open_group(Group(IDLE_CLIENTS, programme=""), way.address, time.monotonic() + SETUP_LIMIT_S):
-            stack.enter_context(closing(sock))
-        used = [(after - start) / IDLE_CLIENTS for start, after in zip(before, way.memory_bytes(), strict=True)]
-    return {"server bytes": used[0], "between bytes": used[1]}
+        used = []
+        for _ in range(2):
+            for _ in range(IDLE_CLIENTS):
+                sock = stack.enter_context(closing(dial(way.address)))
+                for each in said.splitlines(keepends=True):
+                    ask(sock, each)
+            used.append(way.memory_bytes())
+    server, between = ((after - start) / IDLE_CLIENTS for start, after in zip(*used, strict=True))
+    return {"server bytes": server, "between bytes": between}
+
+
+def ask(sock: socket.socket, command: bytes) -> bytes:
+    """Send a command; return the reply, which is short."""
+    sock.sendall(command)
+    return sock.recv(4096)
+
+
+def questions(way: Way, _seconds: float) -> Figures:
+    """How many commands servers get for a job that is reserved and deleted, of a tube that is on all; the delete aside.
+
+    All have jobs; then only the first has.
+    """
+    return {
+        "all have": asked_for_a_job(way, way.address),
+        "one has": asked_for_a_job(way, way.servers[0].address if len(way.servers) > 1 else way.address),
+    }
+
+
+def asked_for_a_job(way: Way, putting: Address) -> float:
+    """Put jobs at an address, and take them at the way's."""
+    with closing(dial(putting)) as producer, closing(dial(way.address)) as worker:
+        ask(producer, b"use spread\r\n"), ask(worker, b"watch spread\r\n")
+        for _ in range(QUESTIONED_JOBS):
+            ask(producer, b"put 0 0 60 1\r\nx\r\n")
+        before = sum(commands_of(each) for each in way.servers)
+        for _ in range(QUESTIONED_JOBS):
+            ask(worker, b"delete " + ask(worker, b"reserve\r\n").split()[1] + b"\r\n")
+        return (sum(commands_of(each) for each in way.servers) - before) / QUESTIONED_JOBS - 1
+
+
+def commands_of(server: Server) -> int:
+    """How many commands a server has run, apart from those for statistics."""
+    with closing(dial(server.address)) as sock:
+        said = ask(sock, b"stats\r\n").decode().splitlines()
+    counts = (line.split(": ") for line in said if line.startswith("cmd-"))
+    return sum(int(count) for name, count in counts if not name.startswith("cmd-stats"))
+
+
+def wake(way: Way, seconds: float) -> Figures:
+    """How long a put takes until a client that waits has the job: where the tube is on one shard, and on all."""
+    return {f"{tube} p50 µs": waited_us(way, tube.encode(), seconds) for tube in ("pinned", "spread")}
+
+
+def waited_us(way: Way, tube: bytes, seconds: float) -> float:
+    """Let a client wait for jobs of a tube, one after the other."""
+    times = []
+    with closing(dial(way.address)) as producer, closing(dial(way.address)) as worker:
+        ask(producer, b"use " + tube + b"\r\n"), ask(worker, b"watch " + tube + b"\r\n")
+        ends_at = time.monotonic() + 2 * seconds
+        while time.monotonic() < ends_at:
+            worker.sendall(b"reserve\r\n")
+            time.sleep(0.002)  # it waits by then
+            began_s = time.perf_counter()
+            producer.sendall(b"put 0 0 60 1\r\nx\r\n")
+            reply = worker.recv(100)
+            times.append(time.perf_counter() - began_s)
+            producer.recv(100)
+            ask(worker, b"delete " + reply.split()[1] + b"\r\n")
+    return statistics.median(times) * 1e6
 
 
 ROWS: dict[str, Callable[[Way, float], Figures]] = {
@@ -209,6 +297,9 @@ ROWS: dict[str, Callable[[Way, float], Figures]] = {
     "beside": load_beside,
     "visits": visits,
     "idle": idle,
+    "places": partial(idle, said=b"watch spread\r\nreserve-with-timeout 0\r\n"),
+    "questions": questions,
+    "wake": wake,
 }
 
 
