@@ -2,8 +2,8 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
+from beanpole.front.linksocket cimport LinkSocket
 from beanpole.protocol.buffer cimport Buffer
-from beanpole.protocol.link cimport FrameReader
 from beanpole.server.eventqueue cimport EventQueue
 
 @cython.final
@@ -29,15 +29,10 @@ cdef class Client:
     cdef bint queued                     # it is in Front.queue
     cdef bint touched                    # it is in Front.touched
 
-@cython.final
 cdef class Front(EventQueue):
-    cdef readonly int link_fd            # -1: there is no link
-    cdef FrameReader reader              # of what comes over the link; None: there is none, and its clients are gone
-    cdef readonly str reason             # why the last link ended, as docs/link.md calls it; "closed": by `close_link`
+    cdef readonly LinkSocket link
     cdef bint asks                       # this end asks for a sign of life, too
-    cdef bint heard                      # something came since that was looked at
-    cdef int silence_count               # how often in a row nothing had come
-    cdef int64_t check_ns                # when it is looked at next
+    cdef int64_t check_ns                # when that is looked at next
     cdef public object on_link_end       # `Callable[[str, int], None] | None`: reason, and channels that were open
     cdef public object on_link_asked     # `Callable[[int, bytes, bool], None] | None`: a client is a front that asks for a
     #                                      link: descriptor, what was read of it, whether it is a Unix socket
@@ -48,9 +43,6 @@ cdef class Front(EventQueue):
     cdef int64_t due_ns                  # when the clock is looked at next
     cdef int64_t wait_ns                 # how long a client waits for a link
     cdef list waiting                    # clients that do, in order, and some that did
-    cdef Buffer out                      # frames that are to be sent over it
-    cdef Py_ssize_t idle_bytes           # of `out`: they can wait for others
-    cdef bint link_blocked               # it takes no more: it is watched until it does
     cdef list by_fd                      # Client or None, by its descriptor
     cdef list channels                   # Client by its channel; None: it is free, or there is none
     cdef list free_channels              # those that have ended, the last first
@@ -58,8 +50,6 @@ cdef class Front(EventQueue):
     cdef list touched                    # clients for which something came, or whose channel has ended
     cdef Py_ssize_t connections_max
     cdef readonly Py_ssize_t client_count
-    cdef readonly int64_t bytes_received          # over all links
-    cdef readonly int64_t bytes_sent
     cdef bint has_yielded                # the next client is accepted, also if others have fewer
     # What the fronts of a server know of each other; see beanpole.server.fronts.
     cdef int64_t *shared
@@ -71,15 +61,12 @@ cdef class Front(EventQueue):
     cdef int64_t unsent_count            # of earlier turns, which the link did not take yet
     cdef int64_t turn_ended_ns
     cdef int note(self, Client client, unsigned int events) except -1
-    cdef int note_link(self, unsigned int events) except -1
-    cdef int receive(self) except -1
+    cdef int note_other(self, int fd, unsigned int events) except -1
     cdef int take(self) except -1
     cdef int take_data(self, Client client) except -1
     cdef int end_channel(self, Client client) except -1
-    cdef int end_link(self, str reason) except -1
     cdef int leave_link(self, int64_t now_ns) except -1
     cdef int look_at_clock(self, int64_t now_ns) except -1
-    cdef int check_silence(self, int64_t now_ns) except -1
     cdef int arm(self, int64_t now_ns) except -1
     cdef int request(self) except -1
     cdef int serve_touched(self) except -1

@@ -13,17 +13,17 @@ all. When a link ends, so do its clients, but for those of which nothing was rea
 """
 
 import mmap
-import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import cython
 from cython.cimports.beanpole import posix
+from cython.cimports.beanpole.front.linksocket import LinkSocket
 from cython.cimports.beanpole.protocol.buffer import append, consume, reserve
 from cython.cimports.beanpole.protocol.link import FrameReader, Kind, add_frame, add_number, put_header
 from cython.cimports.beanpole.server.eventqueue import GREETING_BYTES, EventQueue, greets, send_now
 from cython.cimports.cpython.exc import PyErr_CheckSignals
-from cython.cimports.libc.errno import EAGAIN, ECONNRESET, EINTR, EMFILE, EPIPE, ETIMEDOUT
+from cython.cimports.libc.errno import EAGAIN, EINTR, EMFILE
 from cython.cimports.libc.errno import errno as last_error
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.stdlib import free
@@ -45,11 +45,9 @@ ROOM_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.LINK_ROOM_BYT
 CHANNELS_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.LINK_CHANNELS_MAX)
 ACCEPTS_PER_TURN = cython.declare(cython.int, server_limits.ACCEPTS_PER_TURN)
 OUT_BYTES_PAUSE = cython.declare(cython.Py_ssize_t, limits.OUT_BYTES_PAUSE)
-OUT_BYTES_KEPT = cython.declare(cython.Py_ssize_t, limits.OUT_BYTES_KEPT)
 YIELD_NS = cython.declare(int64_t, limits.YIELD_NS)
 SLOT = cython.declare(cython.int, server_limits.FRONT_SLOT)
 SILENCE_NS = cython.declare(int64_t, protocol_limits.LINK_SILENCE_S * 1_000_000_000)
-SILENCES_MAX = cython.declare(cython.int, protocol_limits.LINK_SILENCES_MAX)
 NEVER = cython.declare(int64_t, 2**63 - 1)
 CLIENT_EVENTS = cython.declare(cython.uint, posix.EPOLLIN | posix.EPOLLPRI | posix.EPOLLRDHUP | posix.EPOLLET)
 
@@ -82,8 +80,7 @@ class Front(EventQueue):
         `memory` is what the fronts of a server know of each other: see :mod:`beanpole.server.fronts`. With
         `one_reply_per_send` what comes in a frame leaves alone, as far as the client takes it.
         """
-        self.link_fd = -1
-        self.reason = ""
+        self.link = LinkSocket()
         self.observer = observer
         self.connections_max = connections_max
         self.clock = clock
@@ -103,9 +100,6 @@ class Front(EventQueue):
         self.queue = []
         self.touched = []
 
-    def __dealloc__(self):
-        free(self.out.data)
-
     # --- links --------------------------------------------------------------------------------------------------------
 
     def attach(self, link_fd: cython.int, reader: FrameReader, asks: cython.bint) -> None:
@@ -114,17 +108,8 @@ class Front(EventQueue):
         `link_fd` is a connected socket, which is closed here. `reader` may have what came behind the lines. `asks`: end
         the link when the server is silent. Raises OSError: the socket can't be watched.
         """
-        assert self.reader is None, "there is a link already"
-        try:
-            self.watch_fd(link_fd, posix.EPOLLIN, posix.EPOLL_CTL_ADD)
-        except OSError:
-            posix.close(link_fd)
-            raise
-        self.link_fd = link_fd
-        self.reader = reader
+        self.link.open(self, link_fd, reader)
         self.asks = asks
-        self.heard = True
-        self.silence_count = 0
         if asks:
             self.check_ns = self.now() + SILENCE_NS
             self.due_ns = min(self.due_ns, self.check_ns)
@@ -137,8 +122,8 @@ class Front(EventQueue):
 
     def close_link(self) -> None:
         """End the link, if there is one."""
-        if self.link_fd >= 0:
-            self.end_link("closed")
+        if self.link.is_open:
+            self.link.close("closed")
             self.leave_link(self.now())
             self.request()
 
@@ -149,8 +134,8 @@ class Front(EventQueue):
         self.draining = True
         self.stop_accepting()
         self.close_waiting()
-        if self.link_fd >= 0:
-            add_frame(cython.address(self.out), 0, Kind.DRAIN, cython.NULL, 0)
+        if self.link.is_open:
+            add_frame(cython.address(self.link.out), 0, Kind.DRAIN, cython.NULL, 0)
         self.request()
 
     def close_clients(self) -> None:
@@ -178,10 +163,7 @@ class Front(EventQueue):
     def leave_link(self, now_ns):
         """Close the clients of a link that has ended; those of which nothing was read wait for the next."""
         channels, self.channels, self.free_channels = self.channels, [None], []
-        self.reader = None
-        self.link_blocked = False
-        self.idle_bytes = 0
-        consume(cython.address(self.out), self.out.size - self.out.start, OUT_BYTES_KEPT)
+        self.link.let_go()
         count = 0
         for each in channels:
             if each is not None:
@@ -196,13 +178,6 @@ class Front(EventQueue):
                     self.close_client(client)
         self.arm(now_ns)
         return count
-
-    def end_link(self, reason):
-        """Close the link; what has come before is passed on in this turn, which ends by `leave_link`."""
-        self.reason = reason
-        self.close_fd(self.link_fd)
-        self.link_fd = -1
-        return 0
 
     def let_wait(self, now_ns, client):
         """Let a client wait for a link."""
@@ -231,7 +206,7 @@ class Front(EventQueue):
         fd: cython.int = client.fd
         is_unix: cython.bint = client.is_unix
         if client.channel:
-            add_number(cython.address(self.out), client.channel, Kind.CLOSE, 1)
+            add_number(cython.address(self.link.out), client.channel, Kind.CLOSE, 1)
         self.forget(client)
         self.on_link_asked(fd, data, is_unix)
         return 0
@@ -247,9 +222,10 @@ class Front(EventQueue):
     def look_at_clock(self, now_ns):
         """Ask whether the server is there, and close clients that have waited long enough for a link."""
         self.due_ns = NEVER
-        if self.asks and self.link_fd >= 0:
+        if self.asks and self.link.is_open:
             if now_ns >= self.check_ns:
-                self.check_silence(now_ns)
+                self.check_ns = now_ns + SILENCE_NS
+                self.link.check_silence()
             self.due_ns = self.check_ns
         at: cython.Py_ssize_t = 0
         while at < len(self.waiting):
@@ -263,17 +239,6 @@ class Front(EventQueue):
         del self.waiting[:at]
         return 0
 
-    def check_silence(self, now_ns):
-        """Ask for a sign of life if there was none lately; end the link if there was none for long."""
-        self.silence_count = 0 if self.heard else self.silence_count + 1
-        self.heard = False
-        self.check_ns = now_ns + SILENCE_NS
-        if self.silence_count >= SILENCES_MAX:
-            return self.end_link("silent")
-        if self.silence_count:
-            add_number(cython.address(self.out), 0, Kind.PING, 0)
-        return 0
-
     def arm(self, now_ns):
         """Let the timer fire when the clock is to be looked at, or a paused listener has something to do."""
         return self.wake_by(now_ns, self.due_ns if self.due_ns != NEVER else -1)
@@ -282,7 +247,7 @@ class Front(EventQueue):
 
     def run(self) -> None:
         """Run turns until the link ends."""
-        while self.link_fd >= 0:
+        while self.link.is_open:
             self.run_turn(0 if self.is_busy() else -1)
 
     def poll(self) -> None:
@@ -292,7 +257,7 @@ class Front(EventQueue):
             self.run_soon()
 
     def is_busy(self):
-        return self.requested or (len(self.queue) > 0 and not self.link_blocked)
+        return self.requested or (len(self.queue) > 0 and not self.link.blocked)
 
     def request(self):
         """Let there be a turn soon."""
@@ -322,12 +287,13 @@ class Front(EventQueue):
             fd = events[i].data.fd
             if 0 <= fd < len(self.by_fd) and self.by_fd[fd] is not None:
                 self.note(cython.cast(Client, self.by_fd[fd], typecheck=True), events[i].events)
-            elif fd == self.link_fd:
-                self.note_link(events[i].events)
+            elif fd == self.link.fd:
+                if self.link.note(events[i].events):
+                    self.take()
             elif fd in self.listeners:
                 knocking.append(fd)
             else:
-                self.note_own(fd)
+                self.note_other(fd, events[i].events)
         if began_ns >= self.due_ns:
             self.look_at_clock(began_ns)
         if self.touched:
@@ -343,10 +309,10 @@ class Front(EventQueue):
             self.arm(began_ns)
         self.flush()
         self.count(began_ns)
-        if self.link_fd < 0 and self.reader is not None:
+        if not self.link.is_open and self.link.reader is not None:
             channels: cython.int = self.leave_link(began_ns)
             if self.on_link_end is not None:
-                self.on_link_end(self.reason, channels)
+                self.on_link_end(self.link.reason, channels)
         if self.draining and self.client_count == 0 and self.on_empty is not None:
             on_empty, self.on_empty = self.on_empty, None
             on_empty()
@@ -368,43 +334,21 @@ class Front(EventQueue):
             self.deliver(client)
         return self.enqueue(client)
 
-    def note_link(self, events):
-        """Take note of what happened to the link."""
-        if events & posix.EPOLLOUT:
-            self.link_blocked = False
-            self.watch_fd(self.link_fd, posix.EPOLLIN, posix.EPOLL_CTL_MOD)
-        return self.receive() if events & ~posix.EPOLLOUT else 0
+    def note_other(self, fd, events):
+        """Take note of what happened to a descriptor that is no client, no listener, and not the link's."""
+        return self.note_own(fd)
 
     # --- from the server ----------------------------------------------------------------------------------------------
-
-    def receive(self):
-        """Receive once from the link, and take what has come."""
-        target: cython.p_char = self.reader.room()
-        size: cython.Py_ssize_t = posix.recv(self.link_fd, target, self.reader.free_bytes(), posix.MSG_DONTWAIT)
-        if size > 0:
-            self.heard = True
-            self.bytes_received += size
-            self.reader.end += size
-            return self.take()
-        if size == 0 or last_error == ECONNRESET or last_error == EPIPE:
-            return self.end_link("ended")
-        if last_error == EAGAIN or last_error == EINTR:
-            return 0
-        return self.end_link("silent" if last_error == ETIMEDOUT else os.strerror(last_error))
 
     def take(self):
         """Take the frames that have come."""
         client: Client
-        reader: FrameReader = self.reader
-        while self.link_fd >= 0 and reader.next():
+        reader: FrameReader = self.link.reader
+        while self.link.next():
             self.frame_count += 1
-            if reader.kind == Kind.PING:
-                if reader.value == 0:
-                    add_number(cython.address(self.out), 0, Kind.PING, 1)
-                continue
             found = self.channels[reader.channel] if reader.channel < len(self.channels) else None
             if found is None:
-                return self.end_link(f"{KINDS[reader.kind - 1][0]} of no channel")
+                return self.link.close(f"{KINDS[reader.kind - 1][0]} of no channel")
             client = cython.cast(Client, found, typecheck=True)
             if reader.kind == Kind.CLOSE:
                 self.end_channel(client)
@@ -415,28 +359,29 @@ class Front(EventQueue):
             else:
                 client.room += reader.value
                 if client.room > ROOM_BYTES_MAX:
-                    return self.end_link("ROOM without end")
+                    return self.link.close("ROOM without end")
                 if client.readable:
                     self.enqueue(client)
-        return self.end_link(reader.mistake) if self.link_fd >= 0 and reader.mistake is not None else 0
+        return 0
 
     def take_data(self, client):
         """Remember what came for a client; what comes twice in a turn is passed on together if it may be."""
-        size: cython.Py_ssize_t = self.reader.size
+        reader: FrameReader = self.link.reader
+        size: cython.Py_ssize_t = reader.size
         if self.one_reply_per_send and client.touched:
             self.deliver(client)
             if client.fd < 0:
                 return 0
         client.allowance -= size
         if client.allowance < 0:
-            return self.end_link("DATA without room")
+            return self.link.close("DATA without room")
         client.fresh = False
         if client.came_bytes == 0 and client.unsent.size == client.unsent.start:
-            client.came = self.reader.payload
+            client.came = reader.payload
             client.came_bytes = size
         else:
             append(cython.address(client.unsent), client.came, client.came_bytes)
-            append(cython.address(client.unsent), self.reader.payload, size)
+            append(cython.address(client.unsent), reader.payload, size)
             client.came_bytes = 0
         if not client.touched:
             client.touched = True
@@ -451,8 +396,8 @@ class Front(EventQueue):
         client.channel = 0
         if client.fd < 0:
             return 0
-        add_number(cython.address(self.out), channel, Kind.CLOSE, 0)
-        self.idle_bytes += HEADER_BYTES + 1  # the server does nothing with it that somebody waits for
+        add_number(cython.address(self.link.out), channel, Kind.CLOSE, 0)
+        self.link.idle_bytes += HEADER_BYTES + 1  # the server does nothing with it that somebody waits for
         if not client.touched:
             client.touched = True
             self.touched.append(client)
@@ -482,7 +427,7 @@ class Front(EventQueue):
         if client.channel == 0:
             return self.close_client(client) if client.unsent.size == client.unsent.start else 0
         if client.taken >= ROOM_BYTES_LEAST:
-            add_number(cython.address(self.out), client.channel, Kind.ROOM, client.taken)
+            add_number(cython.address(self.link.out), client.channel, Kind.ROOM, client.taken)
             client.allowance += client.taken
             client.taken = 0
         return 0
@@ -516,7 +461,7 @@ class Front(EventQueue):
         """Read from clients, each once, until enough is on its way to the server."""
         queue, self.queue = self.queue, []
         at: cython.Py_ssize_t = 0
-        while at < len(queue) and self.out.size - self.out.start < OUT_BYTES_PAUSE:
+        while at < len(queue) and self.link.out.size - self.link.out.start < OUT_BYTES_PAUSE:
             client: Client = cython.cast(Client, queue[at], typecheck=True)
             client.queued = False
             if client.fd >= 0 and client.readable:
@@ -538,7 +483,7 @@ class Front(EventQueue):
         size: cython.Py_ssize_t = min(client.room, DATA_BYTES_MAX)
         if size <= 0:
             return self.lose(client, 0) if client.broken else 0
-        out = cython.address(self.out)
+        out = cython.address(self.link.out)
         target: cython.p_char = reserve(out, HEADER_BYTES + size)
         found: cython.Py_ssize_t = posix.recv(client.fd, target + HEADER_BYTES, size, posix.MSG_DONTWAIT)
         if found > 0:
@@ -564,23 +509,7 @@ class Front(EventQueue):
 
     def flush(self):
         """Send what is to be sent over the link."""
-        out = cython.address(self.out)
-        size: cython.Py_ssize_t = out.size - out.start
-        if size <= self.idle_bytes or self.link_blocked or self.link_fd < 0:
-            return 0
-        self.idle_bytes = 0
-        sent: cython.Py_ssize_t = posix.send(
-            self.link_fd, out.data + out.start, size, posix.MSG_NOSIGNAL | posix.MSG_DONTWAIT
-        )
-        self.bytes_sent += max(sent, 0)
-        if sent < 0 and last_error != EAGAIN and last_error != EINTR:
-            # What the server has sent before its end is passed on: the next turn reads that.
-            sent = size
-        consume(out, max(sent, 0), OUT_BYTES_KEPT)
-        if sent < size:
-            self.link_blocked = True
-            self.watch_fd(self.link_fd, posix.EPOLLIN | posix.EPOLLOUT, posix.EPOLL_CTL_MOD)
-        return 0
+        return self.link.flush()
 
     def count(self, began_ns):
         """Count the frames of a turn, and how long they, and those that the link did not take, have waited."""
@@ -589,7 +518,7 @@ class Front(EventQueue):
         slot[0] = self.client_count
         slot[1] += self.frame_count
         slot[2] += self.frame_count * (now_ns - began_ns) + self.unsent_count * (now_ns - self.turn_ended_ns)
-        self.unsent_count = self.unsent_count + self.frame_count if self.link_blocked else 0
+        self.unsent_count = self.unsent_count + self.frame_count if self.link.blocked else 0
         self.frame_count = 0
         self.turn_ended_ns = now_ns
         return 0
@@ -650,7 +579,7 @@ class Front(EventQueue):
         except OSError:
             self.close_client(client)
             raise
-        return self.open_channel(client) if self.link_fd >= 0 else self.let_wait(now_ns, client)
+        return self.open_channel(client) if self.link.is_open else self.let_wait(now_ns, client)
 
     def open_channel(self, client):
         """Open a channel for a client."""
@@ -663,13 +592,13 @@ class Front(EventQueue):
             client.channel = len(self.channels)
             self.channels.append(client)
         about: bytes = f"peer {peer_text(client.fd)}\nway {'unix' if client.is_unix else 'tcp'}\n".encode()
-        add_frame(cython.address(self.out), client.channel, Kind.OPEN, about, len(about))
+        add_frame(cython.address(self.link.out), client.channel, Kind.OPEN, about, len(about))
         return self.enqueue(client)
 
     def lose(self, client, reason):
         """Close a client and its channel; `reason` is 0 if it has ended its connection, 1 if that was done here."""
         if client.channel:
-            add_number(cython.address(self.out), client.channel, Kind.CLOSE, reason)
+            add_number(cython.address(self.link.out), client.channel, Kind.CLOSE, reason)
         return self.close_client(client)
 
     def close_client(self, client):

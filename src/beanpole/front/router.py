@@ -198,7 +198,7 @@ class Router:
 
     def link_metrics(self) -> Sequence[Metric]:
         return (
-            ("link", "gauge", "Whether there is a link to a server.", int(self.front.link_fd >= 0)),
+            ("link", "gauge", "Whether there is a link to a server.", int(self.front.link.is_open)),
             ("clients_waiting", "gauge", "Those that wait for a server.", self.front.waiting_count),
         )
 
@@ -212,6 +212,6 @@ class Router:
             ("clients", "gauge", "Clients that are connected.", front.client_count),
             ("frames_total", "counter", "Frames that were passed on.", frames),
             ("wait_seconds_total", "counter", "How long these have waited here, all together.", wait_ns / 1e9),
-            ("received_bytes_total", "counter", "Bytes that came over links.", front.bytes_received),
-            ("sent_bytes_total", "counter", "Bytes that went over links.", front.bytes_sent),
+            ("received_bytes_total", "counter", "Bytes that came over links.", front.link.bytes_received),
+            ("sent_bytes_total", "counter", "Bytes that went over links.", front.link.bytes_sent),
         )

@@ -139,12 +139,12 @@ def test_wrong_frame_ends_the_link(house: House, reason: str) -> None:
     house.connect()
     house.link.send(WRONG[reason])
     house.run()
-    assert ([each for each, _ in house.ends], house.front.link_fd) == ([reason], -1)
+    assert ([each for each, _ in house.ends], house.front.link.is_open) == ([reason], False)
 
 
 def test_more_than_there_is_room_for_ends_the_link(house: House) -> None:
     house.connect(slow=True)
-    while house.front.link_fd >= 0:
+    while house.front.link.is_open:
         house.send((1, DATA, b"x" * 1000))
     assert house.ends == [("DATA without room", 1)]
 

@@ -204,7 +204,7 @@ def test_bytes_by_chance_end_the_link_with_one_reason_or_change_nothing(seed: in
     )
     with served() as house:
         for _ in range(30):
-            if house.front.link_fd < 0:
+            if not house.front.link.is_open:
                 assert len(house.ends) == 1
                 house.ends.clear()
                 house.attach()
