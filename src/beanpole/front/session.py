@@ -385,7 +385,10 @@ class Session:
         self.used_place = places.place(self.used)
         self.watched = {tube: places.place(tube) for tube in self.watched}
         self.waiting_places = None
-        if self.hold is not None and self.hold.answered < self.hold_number:
+        has_waited: cython.bint = self.waits
+        if has_waited:
+            self.stop_waiting(None)  # what shards are told comes behind it, and then they are asked again
+        elif self.hold is not None and self.hold.answered < self.hold_number:
             self.widen()
         for each in self.lanes.values():
             lane: Lane = cython.cast(Lane, each, typecheck=True)
@@ -395,6 +398,8 @@ class Session:
             for tube, place in self.watched.items():
                 if lane.shard in place.shards:
                     self.tell_watched(lane, tube)
+        if has_waited:
+            self.ask_again(self.watched_shards()[0])
         self.run()
 
     def widen(self) -> None:
@@ -431,9 +436,7 @@ class Session:
         if self.waits and lane in self.asked:
             self.asked.remove(lane)
             self.stop_waiting(None)
-            if self.resume(cython.cast(Answering, self.turns[0], typecheck=True), (shard, b"")):
-                self.forget_wait()
-            self.go_on()
+            self.ask_again(shard)
             return True
         if lane.asked - lane.answered == len(lane.hushed):
             return True
@@ -447,9 +450,7 @@ class Session:
         """Go on with what has waited for a shard, which is there again."""
         if self.waits and shard in self.watched_shards():
             self.stop_waiting(None)
-            if self.resume(cython.cast(Answering, self.turns[0], typecheck=True), (shard, b"")):
-                self.forget_wait()
-            self.go_on()
+            self.ask_again(shard)
         elif self.away is not None:
             self.run()
 
@@ -690,6 +691,12 @@ class Session:
         is_over = self.resume(turn, None)
         append(cython.address(self.out), words, len(words))
         return is_over
+
+    def ask_again(self, shard: Shard) -> None:
+        """Let a gather that has waited ask a shard for a job, and then wait again wherever one may be by now."""
+        if self.resume(cython.cast(Answering, self.turns[0], typecheck=True), (shard, b"")):
+            self.forget_wait()
+        self.go_on()
 
     def forget_wait(self) -> None:
         """Go on behind a gather that has ended."""

@@ -318,6 +318,23 @@ def test_who_waits_under_an_older_map_gets_the_job_of_the_new_home() -> None:
     assert worker.ask(b"list-tubes-watched\r\n").endswith(b"- text\n\r\n")
 
 
+@told
+def test_who_waits_at_several_shards_waits_where_another_map_has_its_tube() -> None:
+    """What shards are told meanwhile shifts no reply."""
+    world = World(made(A, B, C, mail="ab", push="b", default="a"))
+    worker, other = world.client(), world.client()
+    worker.ask(b"watch mail\r\nignore default\r\n")
+    assert worker.ask(b"reserve\r\n") == b""
+    world.use(Places(replace(made(A, B, C, mail="ac", push="b", default="a").map, epoch=2, before=(world.places.map,))))
+    world.settle()
+    assert worker.take() == b""
+    for name in (b"a", b"c"):
+        assert other.ask(b"use mail\r\n" + put(name))[-2:] == b"\r\n"
+        world.settle()
+        assert worker.take()[-3:] == name + b"\r\n"
+        assert worker.ask(b"list-tube-used\r\nreserve\r\n") == b"USING default\r\n"
+
+
 @pytest.mark.parametrize("seed", seeds(20, "ROUTE_SEED"))
 def test_a_job_that_is_under_way_when_the_map_changes_is_not_lost(seed: int) -> None:
     world = World(made(A), seed)
