@@ -18,7 +18,6 @@ cpdef enum Where:
     EVERY                                # all of the map
     WATCHED                              # those where jobs of the watched tubes may be
 
-@cython.final
 cdef class Lane:
     cdef readonly object shard           # `Shard`
     cdef Buffer out                      # what is to be sent to the shard
@@ -48,10 +47,8 @@ cdef class Answering:
     cdef object gather                   # `Gather`; None: there is none
     cdef bytes keeping                   # the keep-session that it is; None: it is none
 
-@cython.final
 cdef class Session:
     cdef readonly object places          # `Places`
-    cdef object open_lane                # `Callable[[Shard], bool]`: begins a channel; False: the shard is away
     cdef object only                     # `Shard`: the map has no other; None: it has several
     cdef Decoder decoder
     cdef dict lanes                      # Lane by shard
@@ -83,6 +80,9 @@ cdef class Session:
     cdef readonly bint needs_input       # all that has come was run, but for the beginning of a command
     cdef bint may_hold                   # it has reserved: shards may have given it jobs
     cdef readonly bint finished          # nothing is run any more: the client is closed when `out` has gone
+    cdef int take_input(self, const char *data, Py_ssize_t size) except -1
+    cdef int take_replies(self, Lane lane, const char *data, Py_ssize_t size) except -1
+    cpdef int run(self) except -1
     cdef int serve(self, Command command) except -1
     cdef tuple shards_for(self, int where, Command command)
     cdef bytes tube_of(self, Command command)

@@ -135,7 +135,6 @@ class Session:
     def __init__(
         self,
         places: Places,
-        open_lane: Callable[[Shard], bool],
         body_bytes_max: cython.Py_ssize_t,
         clock: Callable[[], int],
         about: Mapping[bytes, bytes],
@@ -143,7 +142,6 @@ class Session:
         """`body_bytes_max` is the least of the shards'; `clock` says nanoseconds; `about`: see Client.facts."""
         shards = tuple(places.map.shards.values())
         self.places = places
-        self.open_lane = open_lane
         self.clock = clock
         self.about = about
         self.reserving = Reserving()
@@ -158,26 +156,35 @@ class Session:
     def __dealloc__(self):
         free(self.out.data)
 
+    def open_lane(self, shard: Shard) -> Lane | None:
+        """Begin a channel to a shard; None: there is no way to it. A subclass says how."""
+        raise NotImplementedError
+
     # --- from the client ----------------------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:
         """Take what the client has sent, and run it."""
-        self.decoder.receive(data)
+        self.take_input(data, len(data))
+
+    def take_input(self, data, size):
+        """The same, from where it was received."""
+        self.decoder.borrow(data, size)
         if self.waits and self.decoder.take_cancel() == 1:
             if self.end_wait(cython.cast(Answering, self.turns[0], typecheck=True), CANCELLED):
                 self.forget_wait()
-        self.run()
+        return self.run()
 
     def end_input(self) -> None:
         """Take note that the client sends no more: what has come is run, and a reserve that waits ends."""
         self.ends = True
         self.run()
 
-    def run(self) -> None:
+    def run(self) -> int:
         """Run what has come of the client, until something must be waited for."""
         self.run_commands()
         while self.ends and not self.finished and self.end_what_waits():
             self.run_commands()
+        return 0
 
     def end_what_waits(self) -> bool:
         """End what only waits, as nobody sends any more; return whether there is more to run now."""
@@ -334,10 +341,10 @@ class Session:
         lane = self.lanes.get(shard.name)
         if lane is not None:
             return lane
-        if not self.open_lane(shard):
+        made: Lane = self.open_lane(shard)
+        if made is None:
             self.away = shard
             return None
-        made: Lane = Lane(shard)
         self.lanes[shard.name] = made
         if self.only is None:
             made.unwanted = {DEFAULT}
@@ -525,9 +532,13 @@ class Session:
 
     def take(self, shard: Shard, data: bytes) -> None:
         """Take what a shard has sent. Raises UnexpectedReplyError: that is no reply."""
-        lane: Lane = cython.cast(Lane, self.lanes[shard.name], typecheck=True)
-        append(cython.address(lane.kept), data, len(data))
+        self.take_replies(cython.cast(Lane, self.lanes[shard.name], typecheck=True), data, len(data))
+
+    def take_replies(self, lane, data, size):
+        """The same, from where it was received."""
+        append(cython.address(lane.kept), data, size)
         self.go_on()
+        return 0
 
     def go_on(self) -> None:
         """Give the client the replies whose turn it is, as far as they have come, and run what has waited for them."""

@@ -9,10 +9,9 @@ Nothing here has a socket: frames come by `take`, those to be sent stand in `out
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 
 from beanpole.errors import UnexpectedReplyError
-from beanpole.front.session import Session
+from beanpole.front.session import Lane, Session
 from beanpole.protocol.limits import LINK_CHANNELS_MAX, LINK_DATA_BYTES_MAX, LINK_ROOM_BYTES, LINK_ROOM_BYTES_LEAST
 from beanpole.protocol.link import FrameReader, frame
 from beanpole.shards.map import Places, Shard
@@ -68,6 +67,18 @@ class Client:
         self.done = done
         self.answer = b""
         self.since_ns = 0  # when a command of it began to wait for a shard; 0: none does
+
+
+class RoutedSession(Session):
+    """The session of a client, whose lanes are channels."""
+
+    def __init__(self, switch: "Switch", client: Client) -> None:
+        super().__init__(switch.places, switch.body_bytes_max, switch.clock, switch.about)
+        self.switch = switch
+        self.client = client
+
+    def open_lane(self, shard: Shard) -> Lane | None:
+        return Lane(shard) if self.switch.open_lane(self.client, shard) else None
 
 
 class ShardLink:
@@ -223,8 +234,7 @@ class Switch:
     def open(self, client: Client) -> Client:
         """Let a client have a session."""
         self.clients[client.number] = client
-        opens = partial(self.open_lane, client)
-        client.session = Session(self.places, opens, self.body_bytes_max, self.clock, self.about)
+        client.session = RoutedSession(self, client)
         if len(self.links) == 1:  # all of it goes there, and it counts as a connection from the beginning, as it is one
             client.session.is_there(next(iter(self.links.values())).shard)
             self.touched[client] = None

@@ -5,7 +5,7 @@ import random
 from beanpole.address import Address
 from beanpole.engine.engine import Engine
 from beanpole.engine.restore import Restore
-from beanpole.front.session import Session
+from beanpole.front.session import Lane, Session
 from beanpole.limits import SHARD_ID_BITS
 from beanpole.server.connection import Connection
 from beanpole.shards.map import Places, Shard, ShardMap
@@ -79,17 +79,10 @@ class Client:
     def __init__(self, world: World) -> None:
         self.world = world
         self.lanes: dict[str, Connection] = {}
-        self.session = Session(world.places, self.open, 65535, lambda: world.now_ns, {})
+        self.session = RoutedSession(self)
         self.output = b""
         self.questions = 0
         """Commands that shards were sent."""
-
-    def open(self, where: Shard) -> bool:
-        """Begin a channel."""
-        if where.name in self.world.away:
-            return False
-        self.lanes[where.name] = Connection(self.world.engines[where.name], self.world.now_ns)
-        return True
 
     def send(self, data: bytes) -> None:
         """Let the router have bytes, in pieces."""
@@ -130,3 +123,19 @@ class Client:
         """Return what has come."""
         found, self.output = self.output, b""
         return found
+
+
+class RoutedSession(Session):
+    """The session of a client, with the channels that it opens."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        super().__init__(client.world.places, 65535, lambda: client.world.now_ns, {})
+
+    def open_lane(self, where: Shard) -> Lane | None:
+        """Begin a channel."""
+        world = self.client.world
+        if where.name in world.away:
+            return None
+        self.client.lanes[where.name] = Connection(world.engines[where.name], world.now_ns)
+        return Lane(where)
