@@ -154,9 +154,13 @@ def ask_all(shards: Sequence[Shard], data: bytes) -> Gathering[list[bytes]]:
     return list((yield [Ask(shard, data) for shard in shards]))
 
 
+def there(request: Request) -> Sequence[Shard]:
+    """Return those shards of a request that are there, or if none is, all."""
+    return [shard for shard in request.shards if request.client.is_there(shard)] or request.shards
+
+
 def ask_there(request: Request) -> Gathering[list[tuple[Shard, bytes]]]:
     """Ask those shards that are there, or if none is, all; return who has answered, and what."""
-    there = [shard for shard in request.shards if request.client.is_there(shard)]
-    asked = there or request.shards
-    replies = yield [Ask(shard, request.data, may_fail=bool(there)) for shard in asked]
+    asked = there(request)
+    replies = yield [Ask(shard, request.data, may_fail=request.client.is_there(shard)) for shard in asked]
     return [pair for pair in zip(asked, replies, strict=True) if pair[1]]

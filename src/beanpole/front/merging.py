@@ -53,7 +53,7 @@ def greatest(values: Values) -> bytes:
 
 FOLDS: Mapping[bytes, Callable[[Values], bytes]] = {
     **dict.fromkeys((b"name", b"tube", b"line"), first),
-    **dict.fromkeys((b"shard",), each),
+    **dict.fromkeys((b"shard", b"shards"), each),
     **dict.fromkeys((b"max-job-size", b"binlog-oldest-index", b"log-free-bytes", b"shard-ids-left"), least),
     **dict.fromkeys((b"link-map-epoch", b"next", b"first-died"), least),
     **dict.fromkeys((b"binlog-current-index", b"binlog-max-size", b"draining", b"log-full"), greatest),

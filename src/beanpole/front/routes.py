@@ -24,6 +24,7 @@ from beanpole.front.gather import (
     line,
     number_of,
     text_of,
+    there,
     words_of,
 )
 from beanpole.front.limits import KEPT_JOBS_MAX, PAGE_BYTES
@@ -144,12 +145,13 @@ def clear(request: Request) -> Gathering[bytes]:
 def peek(request: Request) -> Gathering[bytes]:
     """peek-ready, peek-delayed, peek-buried: the best of the first jobs; lists say how good they are."""
     state = request.words[0].removeprefix(b"peek-")
-    replies = yield [Ask(shard, request.data, Tells.USED) for shard in request.shards]
+    shards = there(request)
+    replies = yield [Ask(shard, request.data, Tells.USED) for shard in shards]
     found = [i for i, reply in enumerate(replies) if reply.startswith(b"FOUND ")]
     if len(found) < 2:
         return best(replies, b"FOUND ")
     listed = line(b"list-jobs", request.client.used, state, b"1", b"order=next", b"fields=left")
-    lists = map(frames_of, (yield from ask_all([request.shards[i] for i in found], listed)))
+    lists = map(frames_of, (yield from ask_all([shards[i] for i in found], listed)))
     # A job that is in no list is of a group that is closed, as all of its tube are.
     ranks = [rank(frames[0]) if frames else (float("inf"), 0, 0) for frames in lists]
     return bytes(replies[min(zip(ranks, found, strict=True))[1]])
@@ -244,7 +246,7 @@ def list_jobs(request: Request) -> Gathering[bytes]:
     words = [word for word in request.words if not word.startswith(b"fields=")]
     fields = [*filter(None, request.arguments.get("fields", "").split(",")), "left"]  # to compare delays by
     words.append(b"fields=" + ",".join(dict.fromkeys(fields)).encode())
-    replies = yield from ask_all(request.shards, line(*words))
+    replies = yield from ask_all(there(request), line(*words))
     refusal = next((reply for reply in replies if not reply.startswith(b"JOBS ")), None)
     return first_frames(replies, rank, request.limit) if refusal is None else refusal
 
@@ -263,7 +265,7 @@ def by_number(request: Request) -> Gathering[bytes]:
         left = b"%d" % (request.limit - len(found))
         asked = [*words[:3], left, *words[4:]] if of_jobs else [*words, b"limit=" + left]
         after = [] if behind < 0 else [b"after=%d" % behind]
-        (reply,) = yield [Ask(request.shards[at], line(*asked, *after), may_fail=not of_jobs)]
+        (reply,) = yield [Ask(request.shards[at], line(*asked, *after), may_fail=True)]
         if not reply:
             continue
         if not reply.startswith((b"JOBS ", b"OK ")):
@@ -294,7 +296,7 @@ def page_of(items: list[bytes], *, of_jobs: bool, more: bool) -> bytes:
 
 def list_schedules(request: Request) -> Gathering[bytes]:
     """list-schedules: by name, or with order=next those that fire first."""
-    replies = yield from ask_all(request.shards, request.data)
+    replies = yield from ask_all(there(request), request.data)
     refusal = next((reply for reply in replies if not reply.startswith(b"SCHEDULES ")), None)
     if refusal is not None:
         return refusal
@@ -311,15 +313,24 @@ def texts(request: Request) -> Gathering[tuple[list[tuple[Shard, bytes]], bytes]
 
 
 def summed(request: Request) -> Gathering[bytes]:
-    """stats, stats-tube and lists: the sums. Histograms with other bounds, of another version, are left out."""
+    """stats, stats-tube and lists: the sums. Histograms with other bounds, of another version, are left out.
+
+    Each tube says by name which shards have it, and `stats` which are away.
+    """
     found, refusal = yield from texts(request)
     if not found:
         return refusal
     parts = [read(text) for _, text in found]
+    for (shard, _), (head, items) in zip(found, parts, strict=True):
+        for each in items if request.verb == Verb.STATS_TUBES else [head] if request.verb == Verb.STATS_TUBE else []:
+            each[b"shards"] = shard.name.encode()
     parts = [part for part in parts if part[0].get(b"bounds") == parts[0][0].get(b"bounds")]
     head = merged([part[0] for part in parts])
     if request.verb == Verb.STATS:
-        head |= {b"shards": b"%d" % len(request.shards), b"shards-missing": b"%d" % (len(request.shards) - len(found))}
+        there = [shard for shard, _ in found]
+        away = [shard.name for shard in request.shards if shard not in there]
+        head |= {b"shards": b"%d" % len(request.shards), b"shards-missing": b"%d" % len(away)}
+        head |= {b"shards-away": ", ".join(away).encode()} if away else {}
         head |= request.client.facts()
     if request.verb not in LISTS:
         return write(head)
@@ -422,6 +433,7 @@ class Row(NamedTuple):
     by: By
     gather: Gather | None = None  # what becomes of it where there are several destinations
     always: bool = False  # that is done with one destination as well, if the map has several shards
+    partial: bool = False  # of several destinations those that are there will do: it only shows something
 
 
 ROUTES: dict[Verb, Row] = {
@@ -439,11 +451,11 @@ ROUTES: dict[Verb, Row] = {
     Verb.CLEAR_TUBE: Row(By.TUBE, clear),
     **dict.fromkeys((Verb.FIND_JOB, Verb.CANCEL_KEY), Row(By.TUBE, till_found)),
     **dict.fromkeys((Verb.PAUSE_TUBE, Verb.PAUSE_GROUP), Row(By.TUBE, pause)),
-    **dict.fromkeys((Verb.STATS_TUBE, Verb.STATS_GROUPS), Row(By.TUBE, summed)),
-    Verb.LIST_JOBS: Row(By.TUBE, list_jobs),
-    Verb.EXPLAIN_TUBE: Row(By.TUBE, explained, always=True),
+    **dict.fromkeys((Verb.STATS_TUBE, Verb.STATS_GROUPS), Row(By.TUBE, summed, partial=True)),
+    Verb.LIST_JOBS: Row(By.TUBE, list_jobs, partial=True),
+    Verb.EXPLAIN_TUBE: Row(By.TUBE, explained, always=True, partial=True),
     Verb.KICK: Row(By.USED, kick),
-    **dict.fromkeys((Verb.PEEK_READY, Verb.PEEK_DELAYED, Verb.PEEK_BURIED), Row(By.USED, peek)),
+    **dict.fromkeys((Verb.PEEK_READY, Verb.PEEK_DELAYED, Verb.PEEK_BURIED), Row(By.USED, peek, partial=True)),
     **dict.fromkeys((Verb.RESERVE, Verb.RESERVE_WITH_TIMEOUT, Verb.RESERVE_MANY), Row(By.WATCHED, reserve)),
     Verb.KEEP_SESSION: Row(By.EVERY, keep_session),
     Verb.LIST_SESSIONS: Row(By.EVERY, by_number),

@@ -592,12 +592,12 @@ class Session:
 
     def gather(self, command, where, shards):
         """Let a command for several shards begin, as soon as all before it is answered. 1: it must wait."""
-        if where != Where.WATCHED and where != Where.EVERY:
+        verb: cython.int = command.verb
+        row = ROUTES[verb]
+        if where != Where.WATCHED and where != Where.EVERY and not (row.partial and any(map(self.is_there, shards))):
             for shard in shards:
                 if shard is not None and self.lane_to(shard) is None:
                     return 1
-        verb: cython.int = command.verb
-        row = ROUTES[verb]
         if row.gather is None:
             return self.say(b"NOT_WAITING\r\n")
         decoder = self.decoder

@@ -207,7 +207,7 @@ def test_stats_are_sums_but_for_what_is_no_count(session: Session) -> None:
     session.away = {B}
     said = lines_of(session.say(b"stats"))
     assert "total-jobs: 1" in said
-    assert said[-3:] == ["shards: 3", "shards-missing: 1", "map-epoch: 1"]
+    assert said[-4:] == ["shards: 3", "shards-missing: 1", "shards-away: b", "map-epoch: 1"]
 
 
 def test_stats_tube_is_the_sum_of_the_places_that_have_it(session: Session) -> None:
@@ -216,7 +216,11 @@ def test_stats_tube_is_the_sum_of_the_places_that_have_it(session: Session) -> N
     session.put(C, b"t", b"x", delay=5)
     said = lines_of(session.say(b"stats-tube t"))
     assert said[0] == "name: t"
-    assert {"current-jobs-ready: 1", "current-jobs-delayed: 1", "total-jobs: 2"} <= {*said}
+    assert {"current-jobs-ready: 1", "current-jobs-delayed: 1", "total-jobs: 2", "shards: a, c"} <= {*said}
+    assert [line for line in lines_of(session.say(b"stats-tubes")) if "shards" in line] == [
+        "  shards: a, b, c",
+        "  shards: a, c",
+    ]
 
 
 def test_a_tube_is_never_added_to_itself(session: Session) -> None:

@@ -273,6 +273,21 @@ def test_jobs_of_a_spread_tube_pass_over_a_shard_that_is_away(client: Client) ->
     assert {id >> SHARD_ID_BITS for id in ids} == {0, 2}
 
 
+def test_what_only_shows_something_is_answered_by_the_shards_that_are_there(client: Client) -> None:
+    client.ask(b"use spread\r\n")
+    ids = sorted(int(client.ask(put(b"x")).split()[1]) for _ in range(3))
+    assert client.lose("b")
+    client.world.away = {"b"}
+    assert client.ask(b"peek-ready\r\n") == b"FOUND 1 1\r\nx\r\n"
+    assert b"current-jobs-ready: 2\n" in client.ask(b"stats-tube spread\r\n")
+    assert client.ask(b"explain-tube spread\r\n").startswith(b"OK ")
+    for options in (b"", b" order=next"):
+        listed = client.ask(b"list-jobs spread ready 9%b\r\n" % options)
+        assert [int(line.split()[1]) for line in listed.splitlines() if line.startswith(b"JOB ")] == [ids[0], ids[2]]
+    assert client.ask(b"list-schedules\r\n") == b"SCHEDULES 0\r\n"
+    assert client.ask(b"kick 9\r\n") == b""
+
+
 def test_a_shard_that_is_new_to_a_session_is_told_to_keep_it(client: Client) -> None:
     client.world.away = {"b"}
     assert client.ask(b"keep-session 60 0123456789abcdef0123456789abcdef\r\n") == b"KEPT 0\r\n"
