@@ -30,7 +30,7 @@ cdef class Lane:
     cdef bytearray whole                 # what a gather has of its reply
     cdef bytes used                      # the tube that the shard takes for the used one
     cdef set watched                     # those that it takes for watched
-    cdef readonly bint ends              # it is sent no more: its commands and their replies are the last
+    cdef readonly bint ends              # no reserve is to wait there any more
     cdef set unwanted                    # those among them that the client does not watch: a shard keeps the last
     cdef int ask(self, const char *data, Py_ssize_t size) except -1
     cdef int tell(self, bytes line) except -1

@@ -194,10 +194,7 @@ class Session:
                 self.forget_wait()
                 return True
         elif lane is not None and lane.answered < self.hold_number:
-            if not self.needs_input and lane.asked == lane.answered + 1:
-                lane.tell(b"cancel-reserve\r\n")  # there is more to run, which may be about jobs that it has there
-            else:
-                lane.ends = True
+            lane.ends = True
         elif not self.turns and self.needs_input:
             self.finished = True
         return False

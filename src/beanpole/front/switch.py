@@ -18,6 +18,7 @@ from beanpole.shards.map import Places, Shard
 
 OPEN, DATA, FIN, CLOSE, ROOM, PING, DRAIN = range(1, 8)
 BY_CLIENT, BY_US = b"\0", b"\1"  # who has ended a channel, in CLOSE
+MORE = b"\1"  # in FIN: of a client that sends no more not all has been passed on, or nobody knows
 CLOSED = b""  # CLOSE by a server says no more
 
 
@@ -307,7 +308,7 @@ class Switch:
                 moved = True
             if lane.ends and not channel.ends and channel.room:
                 channel.ends = True
-                channel.link.add(channel.number, FIN, b"")
+                channel.link.add(channel.number, FIN, MORE)
         return moved
 
     # --- ends ---------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ NONE = (-1, -1)
 KINDS: tuple[tuple[str, bool, tuple[int, int], tuple[int, int]], ...] = (
     ("OPEN", True, (0, limits.LINK_OPEN_BYTES_MAX), NONE),
     ("DATA", True, (1, limits.LINK_DATA_BYTES_MAX), (1, limits.LINK_DATA_BYTES_MAX)),
-    ("FIN", True, (0, 0), NONE),
+    ("FIN", True, (0, 1), NONE),
     ("CLOSE", True, (1, 1), (0, 0)),
     ("ROOM", True, (4, 4), (4, 4)),
     ("PING", False, (1, 1), (1, 1)),

@@ -338,7 +338,8 @@ class Link(Carrier):
         elif channel.input_ends:
             return self.end("FIN after FIN")
         if not connection.closed:
-            channel.input_ends = channel.readable = True
+            if reader.size == 0:
+                channel.input_ends = channel.readable = True
             self.epoll.turn.engine.half_close(now_ns, connection.session)
             self.epoll.turn.add_arrived(connection)
         return 0

@@ -98,6 +98,8 @@ class Client:
             for piece in self.world.pieces(data):
                 self.lanes[name].receive(self.world.now_ns, piece)
         for name, lane in list(self.lanes.items()):
+            if self.session.lane(self.world.places.map.shards[name]).ends:
+                lane.half_close(self.world.now_ns)
             lane.resume(self.world.now_ns)
             if late and self.world.random.random() < 0.5:
                 continue

@@ -258,12 +258,12 @@ def test_input_that_ends_ends_what_waits_and_runs_all_behind_it(client: Client) 
 
 
 def test_input_that_ends_behind_several_reserves_ends_all(client: Client) -> None:
-    """The shard is told that no more comes, as nothing else ends the first of them."""
     client.ask(b"watch text\r\nignore default\r\n")
-    assert client.ask(b"reserve\r\nreserve\r\n") == b""
+    assert client.ask(b"reserve\r\nreserve\r\nuse mail\r\n" + put(b"x") + b"reserve\r\n") == b""
     client.session.end_input()
-    assert client.session.lane(C).ends
-    assert not client.session.is_over
+    client.world.settle()
+    assert client.take() == b"TIMED_OUT\r\nTIMED_OUT\r\nUSING mail\r\nINSERTED %d\r\nTIMED_OUT\r\n" % FIRST["a"]
+    assert client.session.is_over
 
 
 def test_jobs_of_a_spread_tube_pass_over_a_shard_that_is_away(client: Client) -> None:

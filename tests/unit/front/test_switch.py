@@ -105,7 +105,7 @@ def test_quit_closes_the_client_when_all_was_answered(house: House) -> None:
 def test_input_that_ends_is_told_to_the_shard_where_a_reserve_waits(house: House) -> None:
     house.say(1, DATA, b"reserve\r\n")
     assert house.say(1, FIN) == []
-    assert house.shard("a")[-1] == (1, FIN, b"")
+    assert house.shard("a")[-1] == (1, FIN, b"\1")
     assert house.answer("a", 1, DATA, b"TIMED_OUT\r\n") == [(1, DATA, b"TIMED_OUT\r\n"), (1, CLOSE, b"")]
 
 
