@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -151,13 +151,17 @@ def routed_server(*flags: str, port: int = 0) -> Iterator[Server]:
 
 
 @contextmanager
-def mapped_server(*flags: str) -> Iterator[Server]:
-    """The same behind a router that has a map of one shard."""
-    with beanpole_server(*flags) as behind, tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "shards.toml")
-        file.write_text(f'epoch = 1\n[shard]\na = {{ number = 0, nodes = "{HOST}:{behind.port}" }}\n')
-        with _beanpole("route", 0, "--map", str(file)) as router:
-            yield Server("beanpole", behind.pid, router[1])
+def mapped_server(*flags: str, shards: int = 1) -> Iterator[Server]:
+    """Servers behind a router that has a map of them: `pid` is the router's if there are several."""
+    with ExitStack() as stack:
+        lines = ["epoch = 1", "tubes = { default = 'a', t = 'a', u = 'a' }", "[shard]"]
+        for number in range(shards):
+            behind = stack.enter_context(beanpole_server(*flags, "--shard", str(number)))
+            lines.append(f'{"abc"[number]} = {{ number = {number}, nodes = "{HOST}:{behind.port}" }}')
+        file = Path(stack.enter_context(tempfile.TemporaryDirectory()), "shards.toml")
+        file.write_text("\n".join(lines))
+        pid, port = stack.enter_context(_beanpole("route", 0, "--map", str(file)))
+        yield Server("beanpole", behind.pid if shards == 1 else pid, port)
 
 
 OpenServer = Callable[..., AbstractContextManager[Server]]
@@ -167,6 +171,7 @@ WAYS: dict[str, OpenServer] = {
     "fronts": partial(beanpole_server, "--fronts", "2"),
     "router": routed_server,
     "map": mapped_server,
+    "three shards": partial(mapped_server, shards=3),
 }
 """How clients reach a server: what they see is the same."""
 

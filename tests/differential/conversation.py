@@ -37,6 +37,9 @@ KICKS = (
 )
 TIMEOUTS = ("0", "0", "0foo", "0 ", " 0", "00")  # reserve-timeout-number: the two releases agree on these
 TUBES = ("default", "t", "u", "t", "u", "123", "0.5", "null", "a;b/c+d$e_f.g(h)", "z" * 200)
+WATCHED = ("default", "t", "u")
+"""Those that are watched where a router has several shards: a map has them on one (order-over-shards)."""
+
 WRONG_TUBES = ("-t", "a:b", "", "a b", " t", "t ", "z" * 201, "caf\xe9", "a\x00", "a\nb")
 ODDITIES = (
     "", " ", "put", "peek", "delete", "release", "bury", "kick", "kick-job", "touch", "use", "watch", "ignore", "put ",
@@ -50,8 +53,10 @@ ODDITIES = (
 class Speaker:
     """What one client says next."""
 
-    def __init__(self, chance: random.Random) -> None:
+    def __init__(self, chance: random.Random, watched: tuple[str, ...]) -> None:
+        """`watched` are the tubes that clients may watch."""
         self.chance = chance
+        self.watched = watched
 
     def number(self, good: tuple[str, ...]) -> bytes:
         """A number of a command, now and then a wrong one."""
@@ -68,8 +73,8 @@ class Speaker:
         """
         return self.number(("0", "0", "0", f"{1000 * self.chance.randrange(1, 4_000_000)}"))
 
-    def tube(self) -> bytes:
-        return self.chance.choice(WRONG_TUBES if self.chance.random() < 0.05 else TUBES).encode("latin-1")
+    def tube(self, tubes: tuple[str, ...] = TUBES) -> bytes:
+        return self.chance.choice(WRONG_TUBES if self.chance.random() < 0.05 else tubes).encode("latin-1")
 
     def id(self, job_count: int, held: list[int]) -> list[Part]:
         """A job that the client holds, or one of the last; sometimes none that exists, or none at all."""
@@ -120,7 +125,7 @@ class Speaker:
             (4, lambda: [b"peek ", *id, b"\r\n"]),
             (6, lambda: [b"peek-", chance.choice([b"ready", b"delayed", b"buried"]), b"\r\n"]),
             (6, lambda: [b"use ", self.tube(), b"\r\n"]),
-            (6, lambda: [b"watch ", self.tube(), b"\r\n"]),
+            (6, lambda: [b"watch ", self.tube(self.watched), b"\r\n"]),
             (5, lambda: [b"ignore ", self.tube(), b"\r\n"]),
             (3, lambda: [b"pause-tube ", self.tube(), b" ", self.number(("0", "0", *LONG_S)), b"\r\n"]),
             (5, lambda: [b"stats-job ", *id, b"\r\n"]),
@@ -136,9 +141,9 @@ class Speaker:
 class Conversation:
     """The steps of one conversation: (connection, what it does, what it sends, where that is cut)."""
 
-    def __init__(self, seed: int, world: WorldSide, names: str) -> None:
+    def __init__(self, seed: int, world: WorldSide, names: str, watched: tuple[str, ...] = TUBES) -> None:
         self.chance = random.Random(seed)
-        self.speaker = Speaker(self.chance)
+        self.speaker = Speaker(self.chance, watched)
         self.world = world
         self.names = names
         self.more_than_reserve: set[str] = set()

@@ -58,6 +58,24 @@ SHORT_S = 500
 LAST_KEY = "platform"
 """The last of beanstalkd's keys in stats; ours stand behind it."""
 
+OVER_SHARDS = [
+    Difference(
+        "order-over-shards", "32", "each has a queue of its own, and who watches several gets of each", "avoided"
+    ),
+    Difference("statistics-of-shards", "62", "each counts what it was asked", "normalised"),
+    Difference(
+        "tubes-of-shards", "58", "each has a list of its own, and learns of a change when it is needed", "normalised"
+    ),
+]
+"""What a router of several shards answers otherwise than one server."""
+
+COUNTED_ONCE = {
+    "name", "pause", "pause-time-left", "cmd-pause-tube", "total-jobs", "max-job-size", "job-timeouts",
+    "current-jobs-urgent", "current-jobs-ready", "current-jobs-reserved", "current-jobs-delayed", "current-jobs-buried",
+    "cmd-put", "cmd-delete", "cmd-release", "cmd-bury", "cmd-touch", "cmd-stats-job",
+}  # fmt: skip
+"""What `stats` and `stats-tube` say of several servers, summed, and say of one."""
+
 Lines = list[tuple[str, str]]
 """The keys and values of a stats reply, in order."""
 
@@ -117,3 +135,13 @@ def normal_reply(reply: bytes, ordinals: dict[int, int]) -> str:
     if pairs[0][0] == "id":
         pairs[0] = ("id", f"job {ordinals.get(int(pairs[0][1]), pairs[0][1])}")
     return "\n".join(["statistics", *(f"{key}: {value}" for key, value in normal_statistics(pairs))])
+
+
+def normal_over_shards(reply: bytes, ordinals: dict[int, int]) -> str:
+    """The same without what differs where a router passes commands on to several servers."""
+    kind, *lines = normal_reply(reply, ordinals).split("\n")
+    if kind == "list":
+        return "\n".join([kind, *sorted(lines)])
+    if kind == "statistics" and not lines[0].startswith("id: "):
+        lines = [line for line in lines if line.partition(": ")[0] in COUNTED_ONCE]
+    return "\n".join([kind, *lines])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from beanpole.testing.world import World
     from tests.servers import Server
 
-ID_DIGITS = 12
+ID_DIGITS = 14
 """Ids are sent with leading zeros, so that a command is as long for every server."""
 
 MISSING_S = REPLY_TIMEOUT_S
@@ -55,6 +55,8 @@ def split_replies(received: bytes) -> tuple[list[bytes], bytes]:
 class Side:
     """What all sides have: the ids of the conversation's jobs, and replies that nobody asked for yet."""
 
+    normal = staticmethod(normal_reply)
+
     def __init__(self, name: str) -> None:
         self.name = name
         self.ids: list[int] = []
@@ -71,11 +73,11 @@ class Side:
         """All replies by connection, normalised, and `closed` at the end of a connection."""
         split = {name: split_replies(received) for name, received in self.received.items()}
         heads = [reply.split() for replies, _ in split.values() for reply in replies]
-        self.ids += sorted(int(head[1]) for head in heads if head[:1] == [b"INSERTED"])
+        self.ids += [int(head[1]) for head in heads if head[:1] == [b"INSERTED"]]
         ordinals = {id: job for job, id in enumerate(self.ids)}
         taken = {}
         for name, (replies, rest) in split.items():
-            taken[name] = [normal_reply(reply, ordinals) for reply in replies] + ([repr(rest)] if rest else [])
+            taken[name] = [self.normal(reply, ordinals) for reply in replies] + ([repr(rest)] if rest else [])
             if self.is_closed(name):
                 taken[name].append("closed")
             self.received[name] = b""

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from beanpole.testing.world import World
-from tests.differential.conversation import BODY_BYTES_MAX, Conversation
-from tests.differential.differences import DIFFERENCES, NORMALISED
+from tests.differential.conversation import BODY_BYTES_MAX, TUBES, WATCHED, Conversation
+from tests.differential.differences import DIFFERENCES, NORMALISED, OVER_SHARDS, normal_over_shards
 from tests.differential.side import OBSERVER, Part, ServerSide, WorldSide, split_replies
 from tests.seeds import seeds
 from tests.servers import WAYS, OpenServer, beanstalkd_server, beanstalkd_version, missing_peer
@@ -33,6 +33,7 @@ class Comparison:
     """The three sides, which stay for all conversations: only ids and counters go on, the same for each."""
 
     seeds = SEEDS
+    watched: tuple[str, ...] = TUBES
 
     def __init__(self, stack: ExitStack, open_beanpole: OpenServer) -> None:
         self.world = WorldSide(World(BODY_BYTES_MAX))
@@ -46,7 +47,7 @@ class Comparison:
     def converse(self, seed: int) -> None:
         """One conversation, and then nothing is left of it."""
         self.told = []
-        conversation = Conversation(seed, self.world, NAMES)
+        conversation = Conversation(seed, self.world, NAMES, self.watched)
         for _ in range(STEPS):
             name, deed, parts = conversation.step()
             conversation.hear(self.do(name, deed, parts, conversation.cuts(len(self.world.rendered(parts)))))
@@ -125,6 +126,12 @@ def comparison(request: pytest.FixtureRequest) -> Iterator[Comparison]:
     with ExitStack() as stack:
         comparison = Comparison(stack, WAYS[request.param])
         comparison.seeds = SEEDS if request.param == "default" else SEEDS[::4]
+        if request.param == "three shards":
+            comparison.watched = WATCHED
+            for side in comparison.sides:
+                side.normal = normal_over_shards
+            for tube in TUBES:  # tubes-of-shards: none comes and goes with who uses it
+                comparison.do(OBSERVER, "send", [f"watch {tube}\r\n".encode("latin-1")], [])
         yield comparison
 
 
@@ -147,7 +154,7 @@ def converse(comparison: Comparison, seeds: range) -> None:
 def test_differences_are_documented() -> None:
     """What the comparison overlooks, users are told."""
     page = Path(__file__).parents[2].joinpath("docs", "compatibility.md").read_text()
-    names = [difference.name for difference in DIFFERENCES]
+    names = [difference.name for difference in (*DIFFERENCES, *OVER_SHARDS)]
     assert [name for name in names if f"`{name}`" not in page] == []
     assert len(set(names)) == len(names)
 
