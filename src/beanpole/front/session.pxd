@@ -31,7 +31,7 @@ cdef class Lane:
     cdef bytes used                      # the tube that the shard takes for the used one
     cdef set watched                     # those that it takes for watched
     cdef readonly bint ends              # no reserve is to wait there any more
-    cdef set unwanted                    # those among them that the client does not watch: a shard keeps the last
+    cdef bint spare                      # `default` is the only one, and is not wanted: a session has to watch one
     cdef int ask(self, const char *data, Py_ssize_t size) except -1
     cdef int tell(self, bytes line) except -1
     cdef Py_ssize_t available(self) except -1

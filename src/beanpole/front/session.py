@@ -59,7 +59,6 @@ class Lane:
         self.whole = bytearray()
         self.used = DEFAULT
         self.watched = {DEFAULT}
-        self.unwanted = set()
 
     def __dealloc__(self):
         free(self.out.data)
@@ -344,7 +343,7 @@ class Session:
             return None
         self.lanes[shard.name] = made
         if self.only is None:
-            made.unwanted = {DEFAULT}
+            made.spare = True
             if self.named is not None:
                 made.tell(self.named)
             if self.keeping is not None:
@@ -362,22 +361,24 @@ class Session:
 
     def tell_watched(self, lane: Lane, tube: bytes) -> None:
         """Let a shard know that a tube is watched."""
-        lane.unwanted.discard(tube)
         if tube not in lane.watched:
             lane.watched.add(tube)
             lane.tell(b"watch " + tube + b"\r\n")
-        for each in lane.unwanted:
-            lane.watched.remove(each)
-            lane.tell(b"ignore " + each + b"\r\n")
-        lane.unwanted.clear()
+        if lane.spare and tube != DEFAULT:
+            lane.watched.remove(DEFAULT)
+            lane.tell(b"ignore default\r\n")
+        lane.spare = False
 
     def tell_ignored(self, lane: Lane, tube: bytes) -> None:
-        """Let a shard know that a tube is not watched; the last that it knows stays until it is told another."""
+        """Let a shard know that a tube is not watched; in place of the last it watches `default`."""
         if len(lane.watched) == 1:
-            lane.unwanted.add(tube)
-        else:
-            lane.watched.remove(tube)
-            lane.tell(b"ignore " + tube + b"\r\n")
+            lane.spare = True
+            if tube == DEFAULT:
+                return
+            lane.watched.add(DEFAULT)
+            lane.tell(b"watch default\r\n")
+        lane.watched.remove(tube)
+        lane.tell(b"ignore " + tube + b"\r\n")
 
     # --- other maps, lost shards --------------------------------------------------------------------------------------
 
