@@ -14,11 +14,12 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from beanpole.errors import ExitCode, StartError
 from beanpole.front import limits
 from beanpole.front.front import Front
+from beanpole.front.linksocket import LinkSocket
 from beanpole.front.uplink import Uplink
 from beanpole.server import limits as server_limits
 from beanpole.server.listener import take_paths
@@ -59,6 +60,8 @@ class Settings:
 class Router:
     """One process of a router, on a loop."""
 
+    front_class: ClassVar[type[Front]] = Front
+
     def __init__(
         self, settings: Settings, listeners: Sequence[socket.socket], logger: Logger, memory: mmap.mmap, number: int
     ) -> None:
@@ -70,7 +73,7 @@ class Router:
         self.number = number
         share, rest = divmod(settings.connections_max, settings.processes)
         self.observer = Observer(logger, limited=True)
-        self.front = Front(
+        self.front = self.front_class(
             self.observer,
             share + (number < rest),
             memory,
@@ -196,6 +199,9 @@ class Router:
         """Return what is wrong, in a sentence; empty: nothing."""
         return "" if self.uplink.address else "there is no link to a server"
 
+    def links(self) -> Sequence[LinkSocket]:
+        return [self.front.link]
+
     def link_metrics(self) -> Sequence[Metric]:
         return (
             ("link", "gauge", "Whether there is a link to a server.", int(self.front.link.is_open)),
@@ -204,7 +210,7 @@ class Router:
 
     def metrics(self) -> tuple[Metric, ...]:
         """Return what Prometheus reads."""
-        front = self.front
+        front, links = self.front, self.links()
         _, frames, wait_ns = SLOT.unpack_from(self.memory, self.number * server_limits.FRONT_SLOT * 8)
         return (
             *self.link_metrics(),
@@ -212,6 +218,11 @@ class Router:
             ("clients", "gauge", "Clients that are connected.", front.client_count),
             ("frames_total", "counter", "Frames that were passed on.", frames),
             ("wait_seconds_total", "counter", "How long these have waited here, all together.", wait_ns / 1e9),
-            ("received_bytes_total", "counter", "Bytes that came over links.", front.link.bytes_received),
-            ("sent_bytes_total", "counter", "Bytes that went over links.", front.link.bytes_sent),
+            (
+                "received_bytes_total",
+                "counter",
+                "Bytes that came over links.",
+                sum(each.bytes_received for each in links),
+            ),
+            ("sent_bytes_total", "counter", "Bytes that went over links.", sum(each.bytes_sent for each in links)),
         )

@@ -96,3 +96,5 @@ cdef class Session:
     cdef int ignore(self, bytes tube) except -1
     cdef bint deliver(self, Answering turn) except -1
     cdef bint go_on_gathering(self, Answering turn) except -1
+
+cdef bytes taken(Buffer *out)

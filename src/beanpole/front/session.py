@@ -49,6 +49,13 @@ MISTAKES = {
 }
 
 
+def taken(out):
+    """Return what is to be sent, as if it had been."""
+    found: bytes = out.data[out.start : out.size]
+    consume(out, out.size - out.start, 0)
+    return found
+
+
 @cython.cclass
 class Lane:
     """A client's channel to a shard. The fields stand in ``session.pxd``."""
@@ -107,20 +114,6 @@ class Lane:
         self.answered += 1
         return True
 
-    # --- for those who have bytes -------------------------------------------------------------------------------------
-
-    @property
-    def kept_bytes(self) -> int:
-        """Bytes that have come of the shard and were not passed on."""
-        return self.kept.size - self.kept.start
-
-    def take_out(self, most: cython.Py_ssize_t = 2**62) -> bytes:
-        """Return what is to be sent to the shard, at most so many bytes of it, as if it had been sent."""
-        size: cython.Py_ssize_t = min(self.out.size - self.out.start, most)
-        data: bytes = self.out.data[self.out.start : self.out.start + size]
-        consume(cython.address(self.out), size, 0)
-        return data
-
 
 @cython.cclass
 class Answering:
@@ -157,7 +150,7 @@ class Session:
 
     def open_lane(self, shard: Shard) -> Lane | None:
         """Begin a channel to a shard; None: there is no way to it. A subclass says how."""
-        raise NotImplementedError
+        raise AssertionError("a subclass says how")
 
     # --- from the client ----------------------------------------------------------------------------------------------
 
@@ -751,10 +744,6 @@ class Session:
     # --- for those who have bytes -------------------------------------------------------------------------------------
 
     @property
-    def out_bytes(self) -> int:
-        return self.out.size - self.out.start
-
-    @property
     def is_over(self) -> bool:
         """Whether the client is to be closed when all of `out` has gone."""
         return self.finished and not self.turns
@@ -769,12 +758,9 @@ class Session:
     def lane(self, shard: Shard) -> Lane:
         return cython.cast(Lane, self.lanes[shard.name], typecheck=True)
 
-    def take_out(self, most: cython.Py_ssize_t = 2**62) -> bytes:
-        """Return what is to be sent to the client, at most so many bytes of it, as if it had been sent."""
-        size: cython.Py_ssize_t = min(self.out.size - self.out.start, most)
-        data: bytes = self.out.data[self.out.start : self.out.start + size]
-        consume(cython.address(self.out), size, 0)
-        return data
+    def take_out(self) -> bytes:
+        """Return what is to be sent to the client, as if it had been sent."""
+        return taken(cython.address(self.out))
 
     def take_asked(self) -> dict[str, bytes]:
         """Return what is to be sent to shards, by their names, as if it had been sent."""
@@ -782,7 +768,7 @@ class Session:
         for name, each in self.lanes.items():
             lane: Lane = cython.cast(Lane, each, typecheck=True)
             if lane.out.size > lane.out.start:
-                found[name] = lane.take_out()
+                found[name] = taken(cython.address(lane.out))
         return found
 
 

@@ -1,380 +1,486 @@
 """Between a front and the shards of a map: what a client sends goes over the link of the shard that it is for.
 
-Below is the link of a :class:`~beanpole.front.front.Front`, which has the clients' sockets; to it this is a server.
-Above is a link for each shard, to whose server this is a front. Between them is a `Session` for each client, with a
-channel to each shard that it has needed. Both sides are frames (docs/link.md), so a client that reads nothing fills its
-own room and that of its channels, and holds up nobody else.
+Below is a :class:`~beanpole.front.front.Front`, which has the clients' sockets; to it this is a server. Above is a link
+for each shard, to whose server this is a front. Between them is a `Session` for each client, with a channel to each
+shard that it has needed. Both sides are frames (docs/link.md), so a client that reads nothing fills its own room and
+that of its channels, and holds up nobody else.
 
-Nothing here has a socket: frames come by `take`, those to be sent stand in `out` of each end.
+A switch needs no socket: frames are given to `receive`, and those to be sent are asked for by `take_out`. In a router
+they are moved by a `MapFront`: those of its own in memory, those of shards by the sockets of their links.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+
+import cython
+from cython.cimports.beanpole.front.front import Front
+from cython.cimports.beanpole.front.linksocket import LinkSocket
+from cython.cimports.beanpole.front.session import Lane, Session, taken
+from cython.cimports.beanpole.protocol.buffer import Buffer, consume
+from cython.cimports.beanpole.protocol.link import FrameReader, Kind, add_frame, add_number
+from cython.cimports.libc.stdint import int64_t
+from cython.cimports.libc.stdlib import free
+from cython.cimports.libc.string import memcpy
 
 from beanpole.errors import UnexpectedReplyError
-from beanpole.front.session import Lane, Session
-from beanpole.protocol.limits import LINK_CHANNELS_MAX, LINK_DATA_BYTES_MAX, LINK_ROOM_BYTES, LINK_ROOM_BYTES_LEAST
-from beanpole.protocol.link import FrameReader, frame
+from beanpole.front import limits
+from beanpole.protocol import limits as protocol_limits
+from beanpole.protocol.link import KINDS
 from beanpole.shards.map import Places, Shard
 
-OPEN, DATA, FIN, CLOSE, ROOM, PING, DRAIN = range(1, 8)
-BY_CLIENT, BY_US = b"\0", b"\1"  # who has ended a channel, in CLOSE
-MORE = b"\1"  # in FIN: of a client that sends no more not all has been passed on, or nobody knows
-CLOSED = b""  # CLOSE by a server says no more
+DATA_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.LINK_DATA_BYTES_MAX)
+ROOM_BYTES = cython.declare(cython.Py_ssize_t, protocol_limits.LINK_ROOM_BYTES)
+ROOM_BYTES_LEAST = cython.declare(cython.Py_ssize_t, protocol_limits.LINK_ROOM_BYTES_LEAST)
+ROOM_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.LINK_ROOM_BYTES_MAX)
+CHANNELS_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.LINK_CHANNELS_MAX)
+OUT_BYTES_KEPT = cython.declare(cython.Py_ssize_t, limits.OUT_BYTES_KEPT)
+BY_CLIENT = cython.declare(cython.int, 0)  # who has ended a channel, in CLOSE
+BY_US = cython.declare(cython.int, 1)
+MORE = cython.declare(cython.int, 1)  # in FIN: of what the client has sent not all has been passed on, or nobody knows
 
 
-def frames_in(reader: FrameReader, data: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the frames that are whole with what has come."""
-    for at in range(0, len(data), LINK_DATA_BYTES_MAX):
-        reader.receive(data[at : at + LINK_DATA_BYTES_MAX])
-        while (each := reader.next_frame()) is not None:
-            yield each
+@cython.cclass
+class Channel(Lane):
+    """A client's channel to a shard. The fields stand in ``switch.pxd``."""
 
 
-def taken(out: bytearray) -> bytes:
-    """Return what is to be sent, as if it had been."""
-    found = bytes(out)
-    out.clear()
-    return found
-
-
-class Channel:
-    """A client's channel to a shard."""
-
-    __slots__ = ("client", "ends", "link", "number", "room", "taken")
-
-    def __init__(self, link: "ShardLink", number: int, client: "Client") -> None:
-        self.link = link
-        self.number = number
-        self.client: Client | None = client  # None: it is closed here, and the shard's CLOSE is under way
-        self.room = LINK_ROOM_BYTES  # bytes that the shard takes
-        self.taken = 0  # bytes that came of it for which it was not given room again
-        self.ends = False  # FIN was sent
-
-
-class Client:
+@cython.cclass
+class Client(Session):
     """A client of the front, by its channel there; or what the router itself asks."""
 
-    __slots__ = ("about", "answer", "channels", "done", "is_closed", "number", "room", "session", "since_ns", "taken")
-
-    def __init__(self, number: int, about: bytes, done: Callable[[bytes], object] | None = None) -> None:
-        """`done` is called with all that it was answered, when it is over; None: that goes to the front."""
-        self.number = number
-        self.about = about  # what OPEN says of it
-        self.session: Session  # set at once: it asks for lanes of this client
-        self.channels: dict[str, Channel] = {}  # by the names of shards
-        self.room = LINK_ROOM_BYTES
-        self.taken = 0
-        self.is_closed = False  # CLOSE was sent, and the front's is under way
-        self.done = done
-        self.answer = b""
-        self.since_ns = 0  # when a command of it began to wait for a shard; 0: none does
-
-
-class RoutedSession(Session):
-    """The session of a client, whose lanes are channels."""
-
-    def __init__(self, switch: "Switch", client: Client) -> None:
-        super().__init__(switch.places, switch.body_bytes_max, switch.clock, switch.about)
-        self.switch = switch
-        self.client = client
-
     def open_lane(self, shard: Shard) -> Lane | None:
-        return Lane(shard) if self.switch.open_lane(self.client, shard) else None
+        """Begin a channel. None: there is no link, or no place in it."""
+        link: ShardLink = cython.cast(ShardLink, self.switch.links[shard.name], typecheck=True)
+        is_numbered: cython.bint = bool(link.free_channels) or len(link.channels) <= CHANNELS_MAX
+        return link.open_channel(self) if link.is_open and is_numbered else None
 
 
-class ShardLink:
-    """The link to a shard: its channels, and the frames that are to be sent."""
+@cython.cclass
+class ShardLink(LinkSocket):
+    """The link to a shard, and its channels. An uplink finds the server."""
 
-    def __init__(self, switch: "Switch", shard: Shard) -> None:
+    def __init__(self, switch: "Switch", shard: Shard):
         self.switch = switch
         self.shard = shard
-        self.reader = FrameReader(False)
-        self.out = bytearray()
-        self.is_open = False
-        self.channels: list[Channel | None] = [None]
-        self.free: list[int] = []
+        self.channels = [None]
+        self.free_channels = []
 
-    def add(self, number: int, kind: int, payload: bytes) -> None:
-        """Have a frame sent."""
-        self.out += frame(number, kind, payload)
+    def attach(self, link_fd: cython.int, reader: FrameReader, asks: cython.bint) -> None:
+        """Carry channels over a link whose first lines are through. Raises OSError: the socket can't be watched."""
+        self.open(self.switch.queue, link_fd, reader)
+        self.switch.sockets[link_fd] = self
+        self.switch.find(self.shard)
+        self.take_frames()
 
-    def open(self, client: Client) -> Channel:
-        """Open a channel for a client."""
-        number = self.free.pop() if self.free else len(self.channels)
-        if number == len(self.channels):
-            self.channels.append(None)
-        channel = self.channels[number] = Channel(self, number, client)
-        self.add(number, OPEN, client.about)
-        return channel
+    def close_link(self) -> None:
+        """End the link, if there is one."""
+        if self.is_open:
+            self.on_link_end = None
+            self.close("closed")
 
-    def receive(self, frames: bytes) -> str:
-        """Take what the shard has sent; return why the link has to end, or an empty text."""
-        for each in frames_in(self.reader, frames):
-            if why := self.take(*each):
-                return why
-        return self.reader.mistake or ""
-
-    def take_out(self) -> bytes:
-        """Return the frames that are to be sent to the shard, as if they had been sent."""
-        return taken(self.out)
-
-    def take(self, number: int, kind: int, payload: bytes) -> str:
-        """Take a frame of the shard; return why the link has to end, or an empty text."""
-        channel = self.channels[number] if number < len(self.channels) else None
-        if channel is None:
-            return "frame of no channel"
-        client = channel.client
-        if kind == CLOSE:
-            self.channels[number] = None
-            self.free.append(number)
-            if client is not None:
-                self.add(number, CLOSE, BY_US)
-                self.switch.lose(client, self.shard)
-        elif kind == ROOM:
-            channel.room += int.from_bytes(payload, "little")
-        elif client is not None:
-            channel.taken += len(payload)
-            if channel.taken > LINK_ROOM_BYTES:
-                return "DATA without room"
-            try:
-                client.session.take(self.shard, payload)
-            except UnexpectedReplyError as error:
-                self.switch.close(client, BY_US)
-                self.switch.note_mistake(self.shard, str(error))
-        if client is not None:
-            self.switch.touched[client] = None
-        return ""
+    def close(self, reason):
+        """End the link, and let go what it has carried."""
+        self.switch.sockets.pop(self.fd, None)
+        LinkSocket.close(self, reason)
+        count = self.end()
+        if self.on_link_end is not None:
+            self.on_link_end(reason, count)
+        return 0
 
     def end(self) -> int:
         """Let go what the link has carried, as it has ended; return how many channels it had."""
-        channels, self.channels, self.free = self.channels, [None], []
+        channels, self.channels, self.free_channels = self.channels, [None], []
         self.is_open = False
-        self.out.clear()
-        self.reader = FrameReader(False)
-        clients = [each.client for each in channels if each is not None and each.client is not None]
-        for each in clients:
-            self.switch.lose(each, self.shard)
-        return len(clients)
+        self.let_go()
+        count = 0
+        for each in channels:
+            if each is not None:
+                channel: Channel = cython.cast(Channel, each, typecheck=True)
+                if channel.client is not None:
+                    count += 1
+                    self.switch.lose(channel)
+        return count
+
+    def open_channel(self, client):
+        """Open a channel for a client."""
+        channel: Channel = Channel(self.shard)
+        channel.link = self
+        channel.client = client
+        channel.room = ROOM_BYTES
+        if self.free_channels:
+            channel.number = self.free_channels.pop()
+            self.channels[channel.number] = channel
+        else:
+            channel.number = len(self.channels)
+            self.channels.append(channel)
+        add_frame(cython.address(self.out), channel.number, Kind.OPEN, client.description, len(client.description))
+        return channel
+
+    def take_frames(self):
+        """Take the frames of the shard that have come."""
+        switch: Switch = self.switch
+        reader: FrameReader = self.reader
+        while self.next():
+            found = self.channels[reader.channel] if reader.channel < len(self.channels) else None
+            if found is None:
+                return self.close(f"{KINDS[reader.kind - 1][0]} of no channel")
+            channel: Channel = cython.cast(Channel, found, typecheck=True)
+            client: Client = channel.client
+            if reader.kind == Kind.CLOSE:
+                self.channels[channel.number] = None
+                self.free_channels.append(channel.number)
+                if client is not None:
+                    add_number(cython.address(self.out), channel.number, Kind.CLOSE, BY_US)
+                    switch.lose(channel)
+            elif client is None:
+                continue  # it is passed over: our own CLOSE is under way
+            elif reader.kind == Kind.ROOM:
+                channel.room += reader.value
+                if channel.room > ROOM_BYTES_MAX:
+                    return self.close("ROOM without end")
+                switch.touch(client)
+            else:
+                channel.taken += reader.size
+                if channel.taken > ROOM_BYTES:
+                    return self.close("DATA without room")
+                switch.touch(client)
+                try:
+                    client.take_replies(channel, reader.payload, reader.size)
+                except UnexpectedReplyError as error:
+                    switch.close(client, BY_US)
+                    switch.note_mistake(self.shard, str(error))
+        return 0
+
+    def receive(self, frames: bytes) -> str:
+        """Take what the shard has sent; return why that has ended the link, or an empty text."""
+        at: cython.Py_ssize_t
+        for at in range(0, len(frames), DATA_BYTES_MAX):
+            if self.is_open:
+                self.reader.receive(frames[at : at + DATA_BYTES_MAX])
+                self.take_frames()
+        return "" if self.is_open else self.reason
+
+    def take_out(self) -> bytes:
+        """Return the frames that are to be sent to the shard, as if they had been sent."""
+        return taken(cython.address(self.out))
 
 
+@cython.cclass
 class Switch:
-    """Sessions, and the links to the shards of the map in use."""
+    """Sessions, and the links to the shards of the map in use. The fields stand in ``switch.pxd``."""
 
     def __init__(
         self,
         places: Places,
-        body_bytes_max: int,
+        body_bytes_max: cython.Py_ssize_t,
         clock: Callable[[], int],
         about: Mapping[bytes, bytes],
-        wait_ns: int = 2**62,
-    ) -> None:
+        wait_ns: int64_t = 2**62,
+    ):
         """A command waits for a shard that is away for so many nanoseconds; then its client is closed.
 
         `clock` says nanoseconds; `about` is what `stats` says of the router itself.
         """
         self.places = places
-        self.reader = FrameReader(True)
         self.body_bytes_max = body_bytes_max
         self.clock = clock
         self.about = about
         self.wait_ns = wait_ns
-        self.note_mistake: Callable[[Shard, str], object] = lambda *_: None  # a client is closed: that was no reply
-        self.out = bytearray()  # frames for the front
-        self.clients: dict[int, Client] = {}
-        self.touched: dict[Client, None] = {}
-        self.waiting: dict[Client, None] = {}  # those of which a command waits for a shard
-        self.draining = False
+        self.note_mistake = nothing
+        self.reader = FrameReader(True)
+        self.sockets = {}
+        self.clients = {}
+        self.touched = []
+        self.waiting = {}
         self.links = {each.name: ShardLink(self, each) for each in places.map.shards.values()}
+
+    def __dealloc__(self):
+        free(self.out.data)
 
     # --- from the front -----------------------------------------------------------------------------------------------
 
     def receive(self, frames: bytes) -> None:
         """Take what the front has sent."""
-        for each in frames_in(self.reader, frames):
-            self.take(*each)
+        at: cython.Py_ssize_t
+        for at in range(0, len(frames), DATA_BYTES_MAX):
+            self.reader.receive(frames[at : at + DATA_BYTES_MAX])
+            self.take_frames()
 
-    def take_out(self) -> bytes:
-        """Return the frames that are to be sent to the front, as if they had been sent."""
-        return taken(self.out)
+    def take_frames(self):
+        """Take the frames of the front that have come."""
+        reader: FrameReader = self.reader
+        while reader.next():
+            if reader.kind == Kind.OPEN:
+                self.open(reader.channel, reader.payload[: reader.size])
+            elif reader.kind == Kind.DRAIN:
+                self.draining = True
+                for each in self.clients.values():
+                    self.touch(cython.cast(Client, each, typecheck=True))
+            elif reader.kind != Kind.PING:
+                self.take_frame(cython.cast(Client, self.clients[reader.channel], typecheck=True))
+        assert reader.mistake is None, reader.mistake
+        return 0
 
-    def take(self, number: int, kind: int, payload: bytes) -> None:
-        """Take a frame of the front."""
-        if kind == OPEN:
-            self.open(Client(number, payload))
-            return
-        if kind == DRAIN:
-            self.draining = True
-            self.touched |= dict.fromkeys(self.clients.values())
-            return
-        if kind == PING:
-            return
-        client = self.clients[number]
-        if kind == CLOSE:
-            del self.clients[number]
+    def take_frame(self, client):
+        """Take a frame of a client."""
+        reader: FrameReader = self.reader
+        if reader.kind == Kind.CLOSE:
+            del self.clients[client.number]
             if not client.is_closed:
-                self.leave(client, payload)
-                self.out += frame(number, CLOSE)
-        elif client.is_closed:
-            return
-        elif kind == DATA:
-            client.taken += len(payload)
-            client.session.receive(payload)
-        elif kind == FIN:
-            client.session.end_input()
+                client.is_closed = True
+                self.leave(client, reader.value)
+                add_frame(cython.address(self.out), client.number, Kind.CLOSE, cython.NULL, 0)
+            return 0
+        if client.is_closed:
+            return 0
+        if reader.kind == Kind.DATA:
+            client.taken += reader.size
+            client.take_input(reader.payload, reader.size)
+        elif reader.kind == Kind.FIN:
+            client.end_input()
         else:
-            client.room += int.from_bytes(payload, "little")
-        self.touched[client] = None
+            client.room += reader.value
+        return self.touch(client)
 
     def ask(self, commands: bytes, done: Callable[[bytes], object]) -> None:
         """Ask the shards as a client would; `done` is called with the replies."""
-        client = self.open(Client(-1 - len(self.clients), b"", done))
-        client.session.receive(commands)
-        client.session.end_input()
-        self.touched[client] = None
+        client: Client = self.open(-1 - len(self.clients), b"")
+        client.done = done
+        client.answer = bytearray()
+        client.receive(commands)
+        client.end_input()
+        self.touch(client)
 
-    def open(self, client: Client) -> Client:
+    def open(self, number, description):
         """Let a client have a session."""
-        self.clients[client.number] = client
-        client.session = RoutedSession(self, client)
+        client: Client = Client(self.places, self.body_bytes_max, self.clock, self.about)
+        client.switch = self
+        client.number = number
+        client.description = description
+        client.room = ROOM_BYTES
+        self.clients[number] = client
         if len(self.links) == 1:  # all of it goes there, and it counts as a connection from the beginning, as it is one
-            client.session.is_there(next(iter(self.links.values())).shard)
-            self.touched[client] = None
+            for each in self.links.values():
+                client.is_there(cython.cast(ShardLink, each, typecheck=True).shard)
+            self.touch(client)
         return client
 
-    def open_lane(self, client: Client, shard: Shard) -> bool:
-        """Open a client's channel to a shard. False: there is no link, or no place in it."""
-        link = self.links[shard.name]
-        if not link.is_open or (not link.free and len(link.channels) > LINK_CHANNELS_MAX):
-            return False
-        client.channels[shard.name] = link.open(client)
-        return True
+    def touch(self, client):
+        """Let what a client has to send leave at the end of the turn."""
+        if not client.touched:
+            client.touched = True
+            self.touched.append(client)
+        return 0
 
     # --- what is to be sent -------------------------------------------------------------------------------------------
 
     def turn(self) -> None:
         """Make frames of all that sessions have to send."""
         while self.touched:
-            client, _ = self.touched.popitem()
-            if not client.is_closed and self.clients.get(client.number) is client:
-                self.pump(client)
+            touched, self.touched = self.touched, []
+            for each in touched:
+                client: Client = cython.cast(Client, each, typecheck=True)
+                client.touched = False
+                if not client.is_closed:
+                    self.pump(client)
 
-    def pump(self, client: Client) -> None:
+    def take_out(self) -> bytes:
+        """Return the frames that are to be sent to the front, as if they had been sent."""
+        return taken(cython.address(self.out))
+
+    def pump(self, client):
         """Move what a session has to send, as far as there is room."""
-        session = client.session
-        while True:
-            moved = self.send_up(client)
-            while client.room and (data := session.take_out(min(client.room, LINK_DATA_BYTES_MAX))):
-                moved = True
-                if client.done is not None:
-                    client.answer += data
-                    continue
-                client.room -= len(data)
-                self.out += frame(client.number, DATA, data)
-            if not moved or session.needs_input:
-                break
-            session.run()  # it may have stopped because so much was to be sent
-        if session.out_bytes == 0 and (session.is_over or (self.draining and session.is_idle)):
-            self.close(client, BY_CLIENT)
-            return
+        while self.send_up(client) | self.send_down(client) and not client.needs_input:
+            client.run()  # it may have stopped because so much was to be sent
+        if client.out.size == client.out.start:
+            is_over: cython.bint = client.finished and not client.turns
+            if is_over or (self.draining and client.is_idle):
+                return self.close(client, BY_CLIENT)
         self.give_room(client)
-        if session.away is None:
-            client.since_ns = 0
-            self.waiting.pop(client, None)
-        elif client not in self.waiting:
+        if client.away is None:
+            if client.since_ns:
+                client.since_ns = 0
+                del self.waiting[client]
+        elif client.since_ns == 0:
             client.since_ns = self.clock()
             self.waiting[client] = None
+        return 0
 
-    def give_room(self, client: Client) -> None:
-        """Let more come of a client, and for it, in place of what has left."""
-        session = client.session
-        if session.out_bytes == 0:
-            for channel in client.channels.values():
-                free = channel.taken - session.lane(channel.link.shard).kept_bytes
-                if free >= LINK_ROOM_BYTES_LEAST:
-                    channel.taken -= free
-                    channel.link.add(channel.number, ROOM, free.to_bytes(4, "little"))
-        if client.taken >= LINK_ROOM_BYTES_LEAST and session.needs_input and client.done is None:
-            self.out += frame(client.number, ROOM, client.taken.to_bytes(4, "little"))
-            client.taken = 0
-
-    def send_up(self, client: Client) -> bool:
-        """Make frames of what a session has for shards; return whether there was something."""
-        moved = False
-        for channel in client.channels.values():
-            lane = client.session.lane(channel.link.shard)
-            while channel.room and (data := lane.take_out(min(channel.room, LINK_DATA_BYTES_MAX))):
-                channel.room -= len(data)
-                channel.link.add(channel.number, DATA, data)
-                moved = True
-            if lane.ends and not channel.ends and channel.room:
-                channel.ends = True
-                channel.link.add(channel.number, FIN, MORE)
+    def send_down(self, client):
+        """Make frames of what a session has for its client; return whether there was something."""
+        out = cython.address(client.out)
+        moved: cython.bint = False
+        if client.done is not None and out.size > out.start:
+            client.answer += client.take_out()
+            return True
+        while out.size > out.start and client.room:
+            size: cython.Py_ssize_t = min(out.size - out.start, client.room, DATA_BYTES_MAX)
+            add_frame(cython.address(self.out), client.number, Kind.DATA, out.data + out.start, size)
+            consume(out, size, 0)
+            client.room -= size
+            moved = True
         return moved
+
+    def send_up(self, client):
+        """Make frames of what a session has for shards; return whether there was something."""
+        moved: cython.bint = False
+        for each in client.lanes.values():
+            channel: Channel = cython.cast(Channel, each, typecheck=True)
+            link: ShardLink = channel.link
+            while channel.out.size > channel.out.start and channel.room:
+                size: cython.Py_ssize_t = min(channel.out.size - channel.out.start, channel.room, DATA_BYTES_MAX)
+                add_frame(
+                    cython.address(link.out), channel.number, Kind.DATA, channel.out.data + channel.out.start, size
+                )
+                consume(cython.address(channel.out), size, 0)
+                channel.room -= size
+                moved = True
+            if channel.ends and not channel.fin_sent and channel.out.size == channel.out.start:
+                channel.fin_sent = True
+                add_number(cython.address(link.out), channel.number, Kind.FIN, MORE)
+        return moved
+
+    def give_room(self, client):
+        """Let more come of a client, and for it, in place of what has left."""
+        if client.out.size == client.out.start:
+            for each in client.lanes.values():
+                channel: Channel = cython.cast(Channel, each, typecheck=True)
+                free_bytes: cython.Py_ssize_t = channel.taken - (channel.kept.size - channel.kept.start)
+                if free_bytes >= ROOM_BYTES_LEAST:
+                    channel.taken -= free_bytes
+                    add_number(cython.address(channel.link.out), channel.number, Kind.ROOM, free_bytes)
+        if client.taken >= ROOM_BYTES_LEAST and client.needs_input and client.done is None:
+            add_number(cython.address(self.out), client.number, Kind.ROOM, client.taken)
+            client.taken = 0
+        return 0
 
     # --- ends ---------------------------------------------------------------------------------------------------------
 
-    def lose(self, client: Client, shard: Shard) -> None:
-        """Go on without a channel that the shard has closed, or that was lost with its link."""
-        client.channels.pop(shard.name).client = None
-        if client.session.lose(shard):
-            self.touched[client] = None
-        else:
-            self.close(client, BY_US)
+    def lose(self, channel):
+        """Let a client go on without a channel that the shard has closed, or that was lost with its link."""
+        client: Client = channel.client
+        channel.client = None
+        if client.lose(channel.shard):
+            return self.touch(client)
+        return self.close(client, BY_US)
 
-    def close(self, client: Client, reason: bytes) -> None:
+    def close(self, client, reason):
         """Close a client, and all its channels."""
-        if not client.is_closed:
-            client.is_closed = True
-            self.leave(client, reason)
-            if client.done is None:
-                self.out += frame(client.number, CLOSE)
-            else:
-                del self.clients[client.number]
-                client.done(client.answer)
+        if client.is_closed:
+            return 0
+        client.is_closed = True
+        self.leave(client, reason)
+        if client.done is None:
+            return add_frame(cython.address(self.out), client.number, Kind.CLOSE, cython.NULL, 0)
+        del self.clients[client.number]
+        client.done(bytes(client.answer))
+        return 0
 
-    def leave(self, client: Client, reason: bytes) -> None:
+    def leave(self, client, reason):
         """Close the channels of a client."""
-        for channel in client.channels.values():
+        for each in client.lanes.values():
+            channel: Channel = cython.cast(Channel, each, typecheck=True)
             channel.client = None
-            channel.link.add(channel.number, CLOSE, reason)
-        client.channels.clear()
+            add_number(cython.address(channel.link.out), channel.number, Kind.CLOSE, reason)
+        client.lanes.clear()
         self.waiting.pop(client, None)
+        return 0
 
     # --- shards and maps ----------------------------------------------------------------------------------------------
 
     def find(self, shard: Shard) -> None:
         """Let what has waited for a shard go on: there is a link to it."""
-        self.links[shard.name].is_open = True
-        for client in list(self.clients.values()):
-            if not client.is_closed and (client.session.waits or client.session.away is not None):
-                client.session.find(shard)
-                self.touched[client] = None
+        link: ShardLink = cython.cast(ShardLink, self.links[shard.name], typecheck=True)
+        if not link.is_open:
+            link.open(None, -1, FrameReader(False))
+        for each in list(self.clients.values()):
+            client: Client = cython.cast(Client, each, typecheck=True)
+            if not client.is_closed and (client.waits or client.away is not None):
+                client.find(shard)
+                self.touch(client)
 
     def look_at_clock(self) -> None:
         """Close clients that have waited long enough, and end waits whose time is over. Call it every second."""
-        now_ns = self.clock()
-        for client in list(self.waiting):
+        now_ns: int64_t = self.clock()
+        for each in list(self.waiting):
+            client: Client = cython.cast(Client, each, typecheck=True)
             if now_ns - client.since_ns >= self.wait_ns:
                 self.close(client, BY_US)
-        for client in list(self.clients.values()):
-            if not client.is_closed and client.session.waits:
-                client.session.wake()
-                self.touched[client] = None
+        for each in list(self.clients.values()):
+            client = cython.cast(Client, each, typecheck=True)
+            if not client.is_closed and client.waits:
+                client.wake()
+                self.touch(client)
 
     def use(self, places: Places) -> list[ShardLink]:
         """Go on by another map; return the links of shards that it does not have, which are to be closed."""
         self.places = places
         shards = places.map.shards
         gone = [link for name, link in self.links.items() if name not in shards]
-        for link in gone:
-            link.is_open = False
         for each in shards.values():
-            self.links.setdefault(each.name, ShardLink(self, each)).shard = each
-        for client in list(self.clients.values()):
+            if each.name not in self.links:
+                self.links[each.name] = ShardLink(self, each)
+            self.links[each.name].shard = each
+        for each in list(self.clients.values()):
+            client: Client = cython.cast(Client, each, typecheck=True)
             if not client.is_closed:
-                client.session.use_places(places)
-                self.touched[client] = None
-        for link in gone:
-            link.end()
-            del self.links[link.shard.name]
+                client.use_places(places)
+                self.touch(client)
+        for each in gone:
+            each.close_link()
+            del self.links[each.shard.name]
         return gone
+
+
+@cython.cclass
+class MapFront(Front):
+    """A front whose link ends in a switch of the same process, and which watches the sockets of shards for that."""
+
+    def carry(self, switch: Switch) -> None:
+        """Carry clients to the switch."""
+        self.switch = switch
+        switch.queue = self
+        self.attach(-1, FrameReader(False), False)
+
+    def note_other(self, fd, events):
+        """Take what a shard has sent."""
+        found = None if self.switch is None else self.switch.sockets.get(fd)
+        if found is None:
+            return self.note_own(fd)
+        link: ShardLink = cython.cast(ShardLink, found, typecheck=True)
+        return link.take_frames() if link.note(events) else 0
+
+    def flush(self):
+        """Pass on in memory what front and switch have for each other, and send what is for shards."""
+        switch: Switch = self.switch
+        if switch is None:
+            return 0
+        while True:
+            while move(cython.address(self.link.out), switch.reader):
+                switch.take_frames()
+            switch.turn()
+            if not move(cython.address(switch.out), self.link.reader):
+                break
+            self.take()
+            assert self.link.is_open, self.link.reason
+            self.serve_touched()
+        for each in switch.links.values():
+            cython.cast(ShardLink, each, typecheck=True).flush()
+        return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def move(out: cython.pointer(Buffer), reader: FrameReader) -> cython.Py_ssize_t:
+    """Let a reader have what is to be sent, as much as there is room for; return how much that was."""
+    if out.size == out.start:
+        return 0
+    target: cython.p_char = reader.room()
+    size: cython.Py_ssize_t = min(out.size - out.start, reader.free_bytes())
+    memcpy(target, out.data + out.start, size)
+    reader.end += size
+    consume(out, size, OUT_BYTES_KEPT)
+    return size
+
+
+def nothing(*_: object) -> None:
+    """Do nothing."""

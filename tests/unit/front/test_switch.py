@@ -2,10 +2,11 @@
 
 import pytest
 
-from beanpole.front.switch import CLOSE, DATA, DRAIN, FIN, OPEN, ROOM, Switch
+from beanpole.front.switch import Switch
 from beanpole.protocol.limits import LINK_ROOM_BYTES, LINK_ROOM_BYTES_LEAST
 from beanpole.protocol.link import FrameReader, frame
 from beanpole.shards.map import Places, Shard
+from tests.unit.front.house import CLOSE, DATA, DRAIN, FIN, OPEN, ROOM
 from tests.unit.front.shard_world import made, shard
 
 A, B = shard("a", 0), shard("b", 1)
