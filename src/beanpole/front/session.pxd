@@ -17,6 +17,7 @@ cpdef enum Where:
     IDS                                  # those that have given out its ids
     EVERY                                # all of the map
     WATCHED                              # those where jobs of the watched tubes may be
+    MISTAKE                              # it is none
 
 cdef class Lane:
     cdef readonly object shard           # `Shard`
@@ -56,7 +57,7 @@ cdef class Session:
     cdef object used_place               # `Place`
     cdef dict watched                    # Place by tube, in the order of watching
     cdef tuple waiting_places            # where jobs of these may be; None: it has to be found again
-    cdef object turns                    # `deque[Answering]`
+    cdef list turns                      # Answering, the first first
     cdef Answering last                  # the last of them; None: there is none
     cdef int64_t expected                # replies that the client waits for
     cdef Lane hold                       # on which a reserve may wait: no other lane is used until it is answered
@@ -83,6 +84,10 @@ cdef class Session:
     cdef int take_input(self, const char *data, Py_ssize_t size) except -1
     cdef int take_replies(self, Lane lane, const char *data, Py_ssize_t size) except -1
     cpdef int run(self) except -1
+    cdef int run_commands(self) except -1
+    cdef int note_passed(self, Command command) except -1
+    cdef int tell_used(self, Lane lane) except -1
+    cdef int go_on(self) except -1
     cdef int serve(self, Command command) except -1
     cdef tuple shards_for(self, int where, Command command)
     cdef bytes tube_of(self, Command command)

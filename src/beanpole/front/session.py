@@ -8,7 +8,6 @@ Nothing here has a socket. A lane is the client's channel to a shard: what the r
 what comes it gives to `take`. Replies whose turn has not come are kept as they are, and no more room is given for them.
 """
 
-from collections import deque
 from collections.abc import Callable, Mapping
 
 import cython
@@ -34,6 +33,9 @@ OUT_BYTES_PAUSE = cython.declare(cython.Py_ssize_t, 262_144)  # to the client, o
 
 DEFAULT = b"default"
 CANCELLED = cython.declare(bytes, b"CANCELLED\r\n")
+
+command = cython.declare(Command, Command())
+"""What is being run. Nothing of it is kept."""
 
 lines = cython.declare(ReplyReader, ReplyReader())
 """What reads the lines of replies. It keeps nothing of them."""
@@ -143,7 +145,7 @@ class Session:
         self.used = DEFAULT
         self.used_place = places.place(DEFAULT)
         self.watched = {DEFAULT: self.used_place}
-        self.turns = deque()
+        self.turns = []
 
     def __dealloc__(self):
         free(self.out.data)
@@ -191,9 +193,8 @@ class Session:
             self.finished = True
         return False
 
-    def run_commands(self) -> None:
+    def run_commands(self):
         """Run commands until there is no whole one, or something must be waited for."""
-        command: Command = Command()
         decoder = self.decoder
         self.away = None
         self.needs_input = False
@@ -208,22 +209,19 @@ class Session:
             if self.serve(command):
                 decoder.unread()
                 break
-        decoder.settle()
+        return decoder.settle()
 
     def serve(self, command):
         """Run a command. 1: it must wait, and nothing was done."""
         verb: cython.int = command.verb
         where: cython.int = where_of[verb]
-        if command.verb in MISTAKES:
+        if where == Where.MISTAKE:
             self.finished = command.closes
-            return self.say(MISTAKES[command.verb])
+            return self.say(MISTAKES[verb])
         if where == Where.WATCHED or verb == Verb.RESERVE_JOB or verb == Verb.KEEP_SESSION:
             self.may_hold = True
         if self.only is not None:
-            if self.pass_on(command, self.only, where):
-                return 1
-            self.note_passed(command)
-            return 0
+            return 1 if self.pass_on(command, self.only, where) else self.note_passed(command)
         if where == Where.OWN:
             return self.answer(command)
         if verb == Verb.CANCEL_RESERVE and self.hold is not None and self.hold.answered < self.hold_number:
@@ -306,7 +304,7 @@ class Session:
             self.hold_since_ns = self.now_ns
         return self.add_lane(lane)
 
-    def note_passed(self, command: Command) -> None:
+    def note_passed(self, command):
         """Remember what the only shard knows of the session: another map may have more."""
         lane: Lane = cython.cast(Lane, self.lanes[self.only.name], typecheck=True)
         if command.verb == Verb.USE:
@@ -324,6 +322,7 @@ class Session:
             tube = self.tube_of(command)
             lane.watched.discard(tube)
             self.watched.pop(tube, None)
+        return 0
 
     def lane_to(self, shard):
         """Return the channel to a shard, which is opened if there is none; None: the shard is away."""
@@ -346,11 +345,12 @@ class Session:
                     self.tell_watched(made, tube)
         return made
 
-    def tell_used(self, lane: Lane) -> None:
+    def tell_used(self, lane):
         """Let a shard know the used tube."""
         if lane.used != self.used:
             lane.used = self.used
             lane.tell(b"use " + self.used + b"\r\n")
+        return 0
 
     def tell_watched(self, lane: Lane, tube: bytes) -> None:
         """Let a shard know that a tube is watched."""
@@ -528,10 +528,9 @@ class Session:
     def take_replies(self, lane, data, size):
         """The same, from where it was received."""
         append(cython.address(lane.kept), data, size)
-        self.go_on()
-        return 0
+        return self.go_on()
 
-    def go_on(self) -> None:
+    def go_on(self):
         """Give the client the replies whose turn it is, as far as they have come, and run what has waited for them."""
         while self.turns:
             turn: Answering = cython.cast(Answering, self.turns[0], typecheck=True)
@@ -540,13 +539,13 @@ class Session:
                 self.expected -= 1
             elif turn.gather is not None:
                 if not self.go_on_gathering(turn):
-                    return
+                    return 0
             elif not self.deliver(turn):
                 break
-            self.turns.popleft()
+            del self.turns[0]
             if turn is self.last:
                 self.last = None
-        self.run()
+        return self.run()
 
     def deliver(self, turn):
         """Pass on the replies of a lane; return whether these are all."""
@@ -702,7 +701,7 @@ class Session:
 
     def forget_wait(self) -> None:
         """Go on behind a gather that has ended."""
-        self.turns.popleft()
+        del self.turns[0]
         self.last = None
 
     def wake(self) -> None:
@@ -790,3 +789,5 @@ for each, row in ROUTES.items():
 
 where_of[cython.cast(cython.int, Verb.PUT)] = Where.HOME
 where_of[cython.cast(cython.int, Verb.CANCEL_RESERVE)] = Where.WATCHED
+for each in MISTAKES:
+    where_of[cython.cast(cython.int, each)] = Where.MISTAKE
