@@ -8,7 +8,6 @@ import pytest
 
 from beanpole.engine.engine import Engine
 from beanpole.limits import SHARD_ID_BITS
-from beanpole.protocol.extensions import FEATURE_NAMES
 from beanpole.server.connection import Connection
 from beanpole.shards.map import Places
 from tests.seeds import seeds
@@ -21,11 +20,6 @@ FIRST = {name: (number << SHARD_ID_BITS) + 1 for number, name in enumerate("abc"
 
 def put(body: bytes) -> bytes:
     return b"put 0 0 60 %d\r\n%b\r\n" % (len(body), body)
-
-
-told = pytest.mark.skipif(
-    b"reserve-many.0" not in FEATURE_NAMES, reason="shards can't tell of jobs without giving them"
-)
 
 
 @pytest.fixture
@@ -333,7 +327,6 @@ def test_who_waits_under_an_older_map_gets_the_job_of_the_new_home() -> None:
     assert worker.ask(b"list-tubes-watched\r\n").endswith(b"- text\n\r\n")
 
 
-@told
 def test_who_waits_at_several_shards_waits_where_another_map_has_its_tube() -> None:
     """What shards are told meanwhile shifts no reply."""
     world = World(made(A, B, C, mail="ab", push="b", default="a"))
@@ -395,7 +388,6 @@ def waiting(client: Client) -> Client:
     return client
 
 
-@told
 @pytest.mark.parametrize(("tube", "name"), [(b"mail", "a"), (b"push", "b"), (b"text", "c")])
 def test_who_waits_at_several_shards_gets_the_job_of_any(waiting: Client, tube: bytes, name: str) -> None:
     waiting.world.client().ask(b"use %b\r\n" % tube + put(b"x"))
@@ -403,7 +395,6 @@ def test_who_waits_at_several_shards_gets_the_job_of_any(waiting: Client, tube: 
     assert waiting.ask(b"reserve-with-timeout 0\r\n") == b"TIMED_OUT\r\n"
 
 
-@told
 def test_each_of_those_who_wait_gets_one(waiting: Client) -> None:
     world = waiting.world
     others = [world.client() for _ in range(2)]
@@ -415,7 +406,6 @@ def test_each_of_those_who_wait_gets_one(waiting: Client) -> None:
     assert sorted(each.take().split(b"\r\n")[1] for each in [waiting, *others]) == [b"1", b"2", b"3"]
 
 
-@told
 def test_waiting_at_several_shards_ends(waiting: Client) -> None:
     assert waiting.ask(b"cancel-reserve\r\nlist-tube-used\r\n") == b"TIMED_OUT\r\nCANCELLED\r\nUSING default\r\n"
     assert waiting.ask(b"cancel-reserve\r\n") == b"NOT_WAITING\r\n"
@@ -424,7 +414,6 @@ def test_waiting_at_several_shards_ends(waiting: Client) -> None:
     assert waiting.take() == b"TIMED_OUT\r\n"
 
 
-@told
 def test_who_waits_is_told_of_a_deadline(waiting: Client) -> None:
     waiting.world.client().ask(b"use push\r\nput 0 0 5 1\r\nx\r\n")
     assert waiting.take().startswith(b"RESERVED ")
@@ -433,7 +422,6 @@ def test_who_waits_is_told_of_a_deadline(waiting: Client) -> None:
     assert waiting.take() == b"DEADLINE_SOON\r\n"
 
 
-@told
 def test_who_waits_goes_on_without_a_shard_that_is_lost(waiting: Client) -> None:
     assert waiting.lose("b")
     waiting.world.client().ask(b"use text\r\n" + put(b"x"))
@@ -487,7 +475,6 @@ class Crowd:
             self.waits[each] &= not found
 
 
-@told
 @pytest.mark.parametrize("seed", seeds(100, "ROUTE_SEED"))
 def test_each_job_is_given_once_and_nobody_waits_beside_one(seed: int) -> None:
     crowd = Crowd(seed)
