@@ -19,6 +19,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
+from pathlib import Path
 from typing import IO, Any
 
 import click
@@ -141,11 +142,15 @@ TARGET = Target()
 
 
 class Server:
-    """The server that --url names."""
+    """The server that --url names, or the servers of a map that are seen as one."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, map_file: Path | None = None) -> None:
         self.address = Address.from_url(url)
+        self.map_file = map_file
         self._clients: list[Client[bytes]] = []
+
+    def __str__(self) -> str:
+        return str(self.map_file or self.address)
 
     def client(
         self,
@@ -310,19 +315,44 @@ SERVER_URL: dict[str, Any] = {
 }
 """What an option is that names a server."""
 
+MAP: dict[str, Any] = {
+    "type": click.Path(path_type=Path),
+    "metavar": "FILE",
+    "envvar": "BEANPOLE_MAP",
+    "show_envvar": True,
+    "help": "In place of --url: a map of shards, which are seen as one.",
+}
+"""What an option is that names a map."""
 
-def verb(name: str, example: str = "") -> Callable[[Callable[..., ExitCode | None]], click.Command]:
+
+def map_to_see(map_file: Path | None) -> Path | None:
+    """Return the map to go by: none, if the variable names one and the command line a server.
+
+    Raises UsageError: the command line names both.
+    """
+    source_of = click.get_current_context().get_parameter_source
+    on_line = click.core.ParameterSource.COMMANDLINE
+    if map_file is None or on_line not in {source_of("url"), source_of("urls")}:
+        return map_file
+    if source_of("map_file") is on_line:
+        raise click.UsageError("--url and --map exclude each other")
+    return None
+
+
+def verb(
+    name: str, example: str = "", *, maps: bool = False
+) -> Callable[[Callable[..., ExitCode | None]], click.Command]:
     """Make a verb of a function: see above. It returns the exit code if it is not OK.
 
-    The example, lines that are not to be wrapped, stands below the options in its help.
+    The example, lines that are not to be wrapped, stands below the options in its help. `maps`: there is --map, too.
     """
 
     def decorate(function: Callable[..., ExitCode | None]) -> click.Command:
         @functools.wraps(function)
-        def run(*, url: str, as_json: bool, **given: Any) -> ExitCode:
+        def run(*, url: str, as_json: bool, map_file: Path | None = None, **given: Any) -> ExitCode:
             if None in {sys.stdin, sys.stdout, sys.stderr}:
                 raise Failure("standard input, output and error must be open; /dev/null will do")
-            server, out = Server(url), Output(as_json=as_json)
+            server, out = Server(url, map_to_see(map_file)), Output(as_json=as_json)
             try:
                 code = function(server, out, **given)
                 out.flush()
@@ -343,6 +373,7 @@ def verb(name: str, example: str = "") -> Callable[[Callable[..., ExitCode | Non
         command.epilog = (f"\b\n{example}\n\n" if example else "") + notes_of(command) + EXIT_CODES
         command.params += [
             click.Option(["--url"], **SERVER_URL),
+            *([click.Option(["--map", "map_file"], **MAP)] if maps else []),
             click.Option(["--json", "as_json"], is_flag=True, help="Write JSON, one object a line."),
         ]
         return command

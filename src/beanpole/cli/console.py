@@ -1,8 +1,10 @@
 """``beanpole console``: pages, an API, metrics and checks of any servers over HTTP; ``serve --http`` starts it too."""
 
+import contextlib
 import ipaddress
 import os
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +12,12 @@ import click
 
 from beanpole import limits as shared_limits
 from beanpole.address import SCHEME
-from beanpole.cli.common import URL
+from beanpole.cli.common import MAP, URL, map_to_see
 from beanpole.cli.serve import check_host_names, check_listen, check_token_file, log_format, option
 from beanpole.cli.wrapping import SETTINGS
 from beanpole.client import Address
 from beanpole.console import limits
-from beanpole.errors import ExitCode, StartError
+from beanpole.errors import ExitCode, MapError, StartError
 
 if TYPE_CHECKING:
     from beanpole.console.settings import Pairs, Source
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 # must end a process for want of memory.
 NICE = 5
 OOM_SCORE_ADJ = 500
+
+WHOLE = "map"  # the name under which all shards of a map are one server
 
 EXIT_CODES = """\b
 Exit codes:
@@ -61,6 +65,7 @@ class NamedUrl(click.ParamType[tuple[str, str]]):
     metavar="[NAME=]URL",
     help="A server: beanstalk://HOST:PORT, HOST:PORT or unix:PATH; may be repeated.  [default: beanstalk://127.0.0.1:11300]",
 )
+@click.option("--map", "map_file", **MAP)
 @option(
     "--http",
     metavar="ADDR",
@@ -97,7 +102,7 @@ class NamedUrl(click.ParamType[tuple[str, str]]):
 @log_format
 @click.option("--handed-over", hidden=True, help="Descriptors: of the listening socket, and of four pairs.")
 @click.option("--name", default="", hidden=True, help="With --handed-over: the name of the server.")
-def console(urls: tuple[tuple[str, str], ...], **given: Any) -> int:
+def console(urls: tuple[tuple[str, str], ...], map_file: Path | None, **given: Any) -> int:
     """Serve pages for people, an API, metrics for Prometheus and health checks of servers, in a process of its own.
 
     / is for browsers; /metrics has everything; /health, /ready and /leader answer 200 or 503. With ?server=NAME they
@@ -117,6 +122,11 @@ def console(urls: tuple[tuple[str, str], ...], **given: Any) -> int:
     from beanpole.server.process import write_ready_file
 
     handed_over, pairs = given["handed_over"], None
+    map_file = None if handed_over else map_to_see(map_file)
+    if map_file is not None:
+        sources = sources_of_map(map_file)
+    else:
+        sources = (Source(given["name"], None),) if handed_over else sources_of(urls)
     if handed_over:
         listening, pairs = taken(handed_over)
         listeners, files = [listening], {}
@@ -124,7 +134,6 @@ def console(urls: tuple[tuple[str, str], ...], **given: Any) -> int:
     else:
         listeners = listener.open_all((given["http"],), shared_limits.HTTP_PORT_DEFAULT)
         files = listener.socket_files(listeners)
-    sources = (Source(given["name"], None),) if handed_over else sources_of(urls)
     settings = Settings(
         sources,
         pairs,
@@ -143,8 +152,18 @@ def console(urls: tuple[tuple[str, str], ...], **given: Any) -> int:
             write_ready_file(Path(given["ready_file"]), addresses)
         logger.info("console listening", addresses=addresses, pid=os.getpid(), servers=[each.name for each in sources])
 
+    async def main() -> None:
+        async with contextlib.AsyncExitStack() as opened:
+            whole = settings.sources
+            if map_file is not None:
+                from beanpole.cli.mapped import own_router
+
+                address, _ = await opened.enter_async_context(own_router(map_file, logger))
+                whole = (replace(sources[0], address=address), *sources[1:])
+            await run(replace(settings, sources=whole), listeners, logger, Clock(now_ns, unix_s), ready)
+
     try:
-        asyncio.run(run(settings, listeners, logger, Clock(now_ns, unix_s), ready))
+        asyncio.run(main())
     finally:
         listener.remove_socket_files(files)
     logger.info("console stopped")
@@ -168,6 +187,25 @@ def sources_of(urls: tuple[tuple[str, str], ...]) -> "tuple[Source, ...]":
     if twice is not None:
         raise click.UsageError(f"two servers have the name {twice!r}; give them others: --url NAME=URL")
     return tuple(Source(name, Address.from_url(url)) for name, url in named)
+
+
+def sources_of_map(file: Path) -> "tuple[Source, ...]":
+    """Return what a map has as one, whose address is not known yet, and its shards beside it.
+
+    Raises UsageError: the map is wrong.
+    """
+    from beanpole.console.settings import Source
+    from beanpole.shards.file import load
+    from beanpole.shards.map import Places
+
+    try:
+        newest = load(file)
+    except MapError as error:
+        raise click.UsageError(str(error)) from error
+    if WHOLE in newest.shards:
+        raise click.UsageError(f"{file}: a shard has the name {WHOLE}, as all of them have together here")
+    shards = [Source(each.name, each.nodes, is_shard=True) for each in newest.shards.values()]
+    return Source(WHOLE, None, Places(newest)), *shards
 
 
 def taken(descriptors: str) -> "tuple[socket.socket, Pairs]":

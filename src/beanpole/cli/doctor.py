@@ -3,6 +3,8 @@
 import asyncio
 import re
 import socket
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 EVIDENCE_LINES = 8  # that people are shown of one finding; --json has all
 
 
-@verb("doctor")
+@verb("doctor", maps=True)
 @interval(2, "Time between the two samples.")
 def doctor(server: Server, out: Output, interval_s: float) -> ExitCode:
     """Check the health of a server, explain what is wrong, and say what to do.
@@ -47,8 +49,22 @@ doctor.epilog = notes_of(doctor) + EPILOG
 async def visit_server(server: Server, interval_s: float) -> "Visit":
     from beanpole.observe.doctor import visit
 
+    look = partial(visit, now_ns=now_ns, wait=lambda: asyncio.sleep(interval_s), files_max=files_max)
     async with async_client(server) as client:
-        return await visit(client, now_ns, lambda: asyncio.sleep(interval_s), files_max)
+        if server.map_file is None:
+            return await look(client)
+        from beanpole.cli.shards import ask_all
+        from beanpole.observe.shards import Review, take_shard_sample
+        from beanpole.shards.file import load
+        from beanpole.shards.map import Places
+
+        newest = load(server.map_file)
+        whole, (shards, _) = await asyncio.gather(look(client), ask_all(newest, look))
+        review = Review(newest, (await ask_all(newest, take_shard_sample))[0])
+        # Each shard has two connections of ours: this client's, and that of the router.
+        parts = {name: replace(each, own_connections=2) for name, each in shards.items()}
+        whole = replace(whole, shards=parts, own_connections=2 * len(parts), places=Places(newest))
+        return replace(whole, misfits=tuple(review.warnings()))
 
 
 def files_max(sample: "Sample") -> int | None:
@@ -77,7 +93,7 @@ def as_json(server: Server, seen: "Visit", found: "list[tuple[str, Finding]]", *
         }
         for check, each in found
     ]
-    facts = {"url": str(server.address), "version": seen.server.version, "uptime": seen.server.uptime}
+    facts = {"url": str(server), "version": seen.server.version, "uptime": seen.server.uptime}
     return {"healthy": healthy, "server": facts, "seconds": round(seen.seconds, 3), "findings": findings}
 
 
@@ -85,7 +101,8 @@ def say(server: Server, out: Output, seen: "Visit", found: "list[tuple[str, Find
     stats = seen.server
     name = f"beanpole {stats['beanpole-version']}" if "beanpole-version" in stats else f"beanstalkd {stats.version}"
     looked = f"looked at twice, {seen.seconds:.1f} s apart"
-    out.prose(f"{server.address}: {name}, up {duration(stats.uptime)}, {plural(stats.current_tubes, 'tube')}; {looked}")
+    many = plural(len(seen.shards), "shard") if server.map_file else f"up {duration(stats.uptime)}"
+    out.prose(f"{server}: {name}, {many}, {plural(len(seen.after.tubes), 'tube')}; {looked}")
     for check, each in found:
         out.prose(f"\n{each.severity.name} {check}: {each.summary}")
         for line in each.evidence[:EVIDENCE_LINES]:

@@ -21,6 +21,7 @@ from beanpole.errors import (
     ConnectionLostError,
     ExitCode,
     JobTooBigError,
+    MapError,
     NotFoundError,
     RulesError,
     ScheduleError,
@@ -33,6 +34,7 @@ CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
     (TimedOutError, ExitCode.TIMED_OUT),
     (ConnectionLostError, ExitCode.NO_SERVER),
     (ArgumentError, ExitCode.USAGE),
+    (MapError, ExitCode.USAGE),
     (RulesError, ExitCode.USAGE),
     (ScheduleError, ExitCode.USAGE),
 )

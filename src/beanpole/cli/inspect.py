@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from beanpole.cli.wrapping import wrapped
 from beanpole.client import Client, Explanation, GroupStats, Job, SessionInfo, StatsJob, StatsTube
 from beanpole.client.explanation import pairs_text
 from beanpole.client.job import meta_of
-from beanpole.errors import ExitCode, NotFoundError
+from beanpole.errors import CannotConnectError, ExitCode, NotFoundError
 from beanpole.operations.listing import need, reasons_of
 from beanpole.operations.plan import run
 from beanpole.server.logs import visible
@@ -300,12 +300,19 @@ unix_s = time.time  # the clock that people read
 
 @asynccontextmanager
 async def async_client(server: Server, tube: str = "default") -> "AsyncIterator[AsyncClient[bytes]]":
-    """A client that is connected, with one attempt to connect each time. Raises CannotConnectError."""
+    """A client that is connected, with one attempt to connect each time. Raises CannotConnectError and MapError."""
     from beanpole.client import AsyncClient, Backoff
 
-    backoff = Backoff(attempts=1)
-    client = AsyncClient(server.address, None, tube, timeout=ANSWER_TIMEOUT_S, backoff=backoff, patience=0)
-    async with client:
+    async with AsyncExitStack() as opened:
+        address = server.address
+        if server.map_file is not None:
+            from beanpole.cli.mapped import own_router
+
+            address, router = await opened.enter_async_context(own_router(server.map_file))
+            if not router.links_opened:
+                raise CannotConnectError(f"{server}: {router.health()}")
+        client = AsyncClient(address, None, tube, timeout=ANSWER_TIMEOUT_S, backoff=Backoff(attempts=1), patience=0)
+        await opened.enter_async_context(client)
         await client.connect()
         yield client
 

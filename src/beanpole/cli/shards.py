@@ -2,13 +2,13 @@
 
 import asyncio
 import functools
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from beanpole.cli.common import EXIT_CODES, TARGET, Output, Server
+from beanpole.cli.common import EXIT_CODES, MAP, TARGET, Output, Server
 from beanpole.cli.errors import Failure, forget_output
 from beanpole.cli.inspect import async_client
 from beanpole.cli.wrapping import SETTINGS
@@ -16,6 +16,11 @@ from beanpole.errors import BeanpoleError, ExitCode, MapError
 from beanpole.observe.shards import Review, ShardSample, take_shard_sample
 from beanpole.shards.file import load
 from beanpole.shards.map import Places, Shard, ShardMap, base_of
+
+if TYPE_CHECKING:
+    from beanpole.client import AsyncClient
+
+T = TypeVar("T")
 
 FILE = click.Path(path_type=Path)
 STATUS = ("shard", "number", "server", "version", "jobs", "tubes", "links", "map", "state")
@@ -75,7 +80,7 @@ def record_of(shard: Shard) -> dict[str, object]:
 
 @verb("where")
 @click.argument("what", type=TARGET, metavar="TUBE|ID")
-@click.option("--map", "file", type=FILE, required=True, envvar="BEANPOLE_MAP", show_envvar=True, help="The map.")
+@click.option("--map", "file", required=True, **(MAP | {"help": "The map."}))
 def where(out: Output, what: int | str, file: Path) -> None:
     """Say which shards have TUBE, or which has given out ID, by the map. No server is asked.
 
@@ -117,7 +122,7 @@ def status(out: Output, file: Path) -> ExitCode:
     place or twice, and numbers that are not the map's. It also says what may be taken out of the map by now.
     """
     newest = load(file)
-    samples, failures = asyncio.run(ask_all(newest))
+    samples, failures = asyncio.run(ask_all(newest, take_shard_sample))
     review = Review(newest, samples)
     rows = [row_of(each, samples.get(each.name), failures.get(each.name, "")) for each in newest.shards.values()]
     warnings, advice = list(review.warnings()), list(review.advice())
@@ -130,24 +135,21 @@ def status(out: Output, file: Path) -> ExitCode:
     return ExitCode.NO_SERVER if failures else ExitCode.OK
 
 
-async def ask_all(newest: ShardMap) -> tuple[dict[str, ShardSample], dict[str, str]]:
-    """Ask all shards at once; return what they have, and of those that did not answer why."""
+async def ask_all(
+    newest: ShardMap, question: "Callable[[AsyncClient[bytes]], Awaitable[T]]"
+) -> tuple[dict[str, T], dict[str, str]]:
+    """Ask all shards at once; return what they answer, and of those that did not why."""
 
-    async def ask(shard: Shard) -> ShardSample:
-        async with async_client(Server(str(shard.nodes))) as client:
-            return await take_shard_sample(client)
+    async def ask(shard: Shard) -> T | BeanpoleError | OSError:
+        try:
+            async with async_client(Server(str(shard.nodes))) as client:
+                return await question(client)
+        except (BeanpoleError, OSError) as error:
+            return error
 
-    names = list(newest.shards)
-    answers = await asyncio.gather(*map(ask, newest.shards.values()), return_exceptions=True)
-    samples, failures = {}, {}
-    for name, answer in zip(names, answers, strict=True):
-        if isinstance(answer, ShardSample):
-            samples[name] = answer
-        elif isinstance(answer, BeanpoleError | OSError):
-            failures[name] = str(answer)
-        else:
-            raise answer
-    return samples, failures
+    answers = dict(zip(newest.shards, await asyncio.gather(*map(ask, newest.shards.values())), strict=True))
+    failures = {name: str(each) for name, each in answers.items() if isinstance(each, BeanpoleError | OSError)}
+    return {name: each for name, each in answers.items() if not isinstance(each, BeanpoleError | OSError)}, failures
 
 
 def row_of(shard: Shard, found: ShardSample | None, failure: str) -> dict[str, object]:

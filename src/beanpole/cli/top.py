@@ -37,7 +37,7 @@ PLAIN_WIDTH = 120  # characters of a line when there is no terminal to ask
 READ_BYTES = 1024  # of keys that are read at once
 
 
-@verb("top")
+@verb("top", maps=True)
 @interval(2, "How often to ask the server.")
 @click.option("--once", is_flag=True, help="Print the state once, after one interval, and end.")
 def top(server: Server, out: Output, interval_s: float, *, once: bool) -> None:
@@ -81,7 +81,7 @@ async def show_once(server: Server, out: Output, interval_s: float) -> None:
     from beanpole.observe.screen import plain
 
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PLAIN_WIDTH
-    Console(width=width, highlight=False).print(plain(view, str(server.address), width))
+    Console(width=width, highlight=False).print(plain(view, str(server), width))
 
 
 def as_json(sample: "TopSample") -> dict[str, object]:
@@ -154,7 +154,7 @@ class View:
         self._client = client
         self._sampler = sampler
         self._live = live
-        self._address = str(server.address)
+        self._address = str(server)
         self._interval_s = interval_s
         self._stdin = sys.stdin.fileno()
         self._orders: asyncio.Queue[Order] = asyncio.Queue()

@@ -68,7 +68,10 @@ class Server:
     @property
     def own_connections(self) -> int:
         """How many of a server's connections are ours: those of pairs do not count as any."""
-        return 0 if self._pairs is not None else 1 + len(self._clients)
+        if self._pairs is not None:
+            return 0
+        ours, stats = 1 + len(self._clients), self.sampler.stats.value
+        return ours * int(stats.get("shards", 1)) if stats is not None else ours
 
     async def client(self, purpose: Purpose = Purpose.PAGES) -> "AsyncClient[bytes]":
         """A client of whoever has the jobs: of the server, or of the leader that it follows.
@@ -114,6 +117,11 @@ class Server:
             await each.close()
 
 
+def wholes(servers: Sequence[Server]) -> list[Server]:
+    """Those of some servers that have all there is: of a map not its shards, unless nothing else is meant."""
+    return [each for each in servers if not each.source.is_shard] or list(servers)
+
+
 def are_asked(found: Sequence[Stats | None]) -> list[bool]:
     """Which of some servers, by what they say of themselves, are to be asked for jobs: of a cluster only one.
 
@@ -132,7 +140,8 @@ def are_asked(found: Sequence[Stats | None]) -> list[bool]:
 
 
 async def holders(servers: Sequence[Server]) -> list[Server]:
-    """Those of some servers that are to be asked for jobs: of a cluster only one."""
+    """Those of some servers that are to be asked for jobs: of a cluster only one, of a map the whole."""
+    servers = wholes(servers)
 
     async def of(server: Server) -> Stats | None:
         try:
@@ -201,7 +210,14 @@ async def see(server: Server) -> Seen:
     return Seen(server, sample, sampler.change)
 
 
+def whole_of(seens: Sequence[Seen]) -> list[Seen]:
+    """Those of some servers that `wholes` has."""
+    whole = wholes([seen.server for seen in seens])
+    return [seen for seen in seens if seen.server in whole]
+
+
 def first_seen(seens: Sequence[Seen]) -> list[Seen]:
-    """Those of some servers that are to be asked for jobs: of a cluster only one, and none that was never there."""
+    """Those of some servers that are to be asked for jobs, as `holders` has them, and none that was never there."""
+    seens = whole_of(seens)
     asked = are_asked([seen.sample.stats if seen.sample else None for seen in seens])
     return [seen for seen, is_asked in zip(seens, asked, strict=True) if is_asked and seen.sample is not None]

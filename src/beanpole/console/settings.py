@@ -8,6 +8,7 @@ from pathlib import Path
 
 from beanpole.address import SCHEME
 from beanpole.client import Address
+from beanpole.shards.map import Places
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,9 @@ class Source:
     name: str  # the label `server` of its metrics, and what ``?server=`` asks for
     address: Address | None
     """Where it is; None: it has started this console, and is reached by the pairs that it has handed over."""
+    places: Places | None = None
+    """The map whose shards it has, seen as one; None: it is a server."""
+    is_shard: bool = False  # whether it is one of those, and looked at beside the whole
 
     @property
     def address_text(self) -> str:

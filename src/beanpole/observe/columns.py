@@ -77,8 +77,14 @@ def pause_cell(row: Row) -> Cell:
     return Cell(duration(left_s), "bold yellow") if row.stats.pause else Cell("-", QUIET)
 
 
+def tube_cell(row: Row) -> Cell:
+    """A tube, and beside it the shards that have it, if it is one of several."""
+    shards = row.stats.get("shards")
+    return Cell(row.stats.name if shards is None else f"{row.stats.name} [{shards}]", "bold")
+
+
 COLUMNS: tuple[Column, ...] = (
-    Column("TUBE", 0, lambda row: row.stats.name, lambda row: Cell(row.stats.name, "bold"), 99, "its name"),
+    Column("TUBE", 0, lambda row: row.stats.name, tube_cell, 99, "its name"),
     Column("READY", 8, *counted("current_jobs_ready", "green"), 90, "jobs that can be reserved"),
     Column("RESERVED", 9, *counted("current_jobs_reserved", "cyan"), 80, "jobs in the hands of workers"),
     Column("DELAYED", 8, *counted("current_jobs_delayed", "blue"), 60, "jobs that wait for their time"),

@@ -1,10 +1,11 @@
 """The doctor: the table of checks, how a server is visited for them, and what is found."""
 
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from beanpole.observe import server_checks, tube_checks
+from beanpole.observe import map_checks, server_checks, tube_checks
 from beanpole.observe.findings import Check, Finding, Severity, Visit
 from beanpole.observe.sampling import Inspected, Sample, next_jobs, take_sample
 
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from beanpole.client import AsyncClient
 
 CHECKS: tuple[Check, ...] = (
+    map_checks.shards_away,
+    map_checks.misfits,
+    map_checks.splits,
     server_checks.restarted,
     server_checks.log_stopped,
     server_checks.refused_puts,
@@ -35,6 +39,7 @@ CHECKS: tuple[Check, ...] = (
     tube_checks.breakers,
     tube_checks.growing,
     tube_checks.waiting_in_vain,
+    map_checks.pins,
     server_checks.paused_schedules,
     server_checks.clock_sets,
     server_checks.bodies,
@@ -53,8 +58,25 @@ def name_of(check: Check) -> str:
 
 
 def diagnose(visit: Visit) -> list[tuple[str, Finding]]:
-    """What is found, with the names of the checks, the worst first."""
-    found = [(name_of(check), finding) for check in CHECKS for finding in check(visit)]
+    """What is found, with the names of the checks, the worst first.
+
+    Of the shards of a map each is checked as a server; all else is checked of what they have together.
+    """
+    of_servers = [check for check in CHECKS if check.__module__ == server_checks.__name__]
+    found = [
+        (name_of(check), finding)
+        for check in CHECKS
+        if not (visit.shards and check in of_servers)
+        for finding in check(visit)
+    ]
+    alike: dict[tuple[str, Severity, str], Finding] = {}
+    for name, shard in visit.shards.items():
+        for check in of_servers:
+            for each in check(shard):
+                key = name_of(check), each.severity, each.summary
+                said = tuple(f"{name}: {line}" for line in each.evidence)
+                alike[key] = replace(each, evidence=(*alike[key].evidence, *said) if key in alike else said)
+    found += [(check, each) for (check, _, _), each in alike.items()]
     return sorted(found, key=lambda each: -each[1].severity)
 
 

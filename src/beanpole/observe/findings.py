@@ -9,6 +9,7 @@ from beanpole.observe.sampling import Inspected, Sample
 
 if TYPE_CHECKING:
     from beanpole.client import Stats, StatsTube
+    from beanpole.shards.map import Places
 
 
 class Severity(IntEnum):
@@ -53,6 +54,12 @@ class Visit:
     """Files that the server's process may have open; None: not known."""
     blocked: Mapping[str, str] = field(default_factory=dict)
     """What keeps schedules from putting what is due, by their names."""
+    shards: "Mapping[str, Visit]" = field(default_factory=dict)
+    """Visits of the shards that are there, by their names, if this is one of all that a map has."""
+    places: "Places | None" = None
+    """That map; None: there is none."""
+    misfits: Collection[str] = ()
+    """What of the shards does not fit the map, a sentence each."""
     own_connections: int = 1
     """Connections of the doctor, which watch the default tube."""
 
@@ -73,6 +80,13 @@ class Visit:
     def restarted(self) -> bool:
         """Whether the server was restarted between the samples, so that counters can't be compared."""
         return self.before.stats.id != self.after.stats.id
+
+    @property
+    def cores_used(self) -> float:
+        """How much of a core the server used between the samples; 0 if it was restarted, or looked at once."""
+        before, after = self.before.stats, self.server
+        used_s = after.rusage_utime + after.rusage_stime - before.rusage_utime - before.rusage_stime
+        return 0.0 if self.restarted or not self.seconds else used_s / self.seconds
 
     def grown(self, *keys: str) -> int:
         """By how much some counts of the server, by its names, grew between the samples; 0 if it was restarted."""

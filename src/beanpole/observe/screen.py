@@ -96,7 +96,8 @@ def head(top: Top, address: str, width: int) -> Iterator[Text]:
         line.append(spark([of(each) for each in top.history], bars), style)
         yield line.append("  ").append_text(fact)
     if top.mode is Mode.TUBE:
-        yield Text(f" {top.opened}".ljust(width), TITLE)
+        row = top.row_of(top.opened)
+        yield Text(f" {COLUMNS[0].cell(row).text if row else top.opened}".ljust(width), TITLE)
     else:
         yield titles(top, width)
 
@@ -110,8 +111,13 @@ def title(top: Top, address: str, width: int) -> Text:
         server = top.sample.server
         ours = server.get("beanpole-version")
         name = f"beanpole {ours}" if ours else f"beanstalkd {server.version}"
-        line.append(name, "bold").append(f"  {address}  up {duration(server.uptime)}")
-        line.append(f"  pid {server.pid} on {server.hostname}" if server.hostname else f"  pid {server.pid}")
+        line.append(name, "bold").append(f"  {address}  ")
+        if "shards" in server:
+            line.append(plural(int(server["shards"]), "shard"))
+            line.append(f", AWAY: {server['shards-away']}" if "shards-away" in server else "", "bold red")
+        else:
+            line.append(f"up {duration(server.uptime)}  pid {server.pid}")
+            line.append(f" on {server.hostname}" if server.hostname else "")
         if server.draining:
             line.append("  DRAINING", "bold yellow")
     else:

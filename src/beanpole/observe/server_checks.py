@@ -172,18 +172,17 @@ def connections(visit: Visit) -> Iterator[Finding]:
 
 def full_core(visit: Visit) -> Iterator[Finding]:
     """A command that comes alone costs several times what it costs among others of its connection, or of a link."""
-    before, after = visit.before.stats, visit.server
-    used_s = after.rusage_utime + after.rusage_stime - before.rusage_utime - before.rusage_stime
+    after, used = visit.server, visit.cores_used
     commands = visit.grown(*(key for key in after if key.startswith("cmd-")))
-    if visit.restarted or not is_ours(visit) or not visit.seconds or int(after.get("links", 0)):
+    if not is_ours(visit) or int(after.get("links", 0)):
         return
-    if used_s >= visit.seconds * CORE_FULL and commands * SOCKET_COMMAND_S <= used_s:
+    if used >= CORE_FULL and commands * SOCKET_COMMAND_S <= used * visit.seconds:
         yield Finding(
             Severity.WARNING,
             "the server's core is full, and most of it are the sockets of its clients",
             "If the machine has free cores, start it with --fronts 1; else let clients send several commands at once.",
             (
-                f"{used_s / visit.seconds:.0%} of a core, {rate(commands / visit.seconds)} commands a second",
+                f"{used:.0%} of a core, {rate(commands / visit.seconds)} commands a second",
                 f"{plural(after.current_connections, 'connection')}",
             ),
         )

@@ -1,11 +1,15 @@
 """What is said of servers: whether each is well, and which of several are asked for jobs."""
 
+from typing import cast
+
 import pytest
 
 from beanpole.client import Stats
 from beanpole.console.health import CHECKS
-from beanpole.console.servers import are_asked
-from tests.unit.console.made import stats
+from beanpole.console.servers import Seen, Server, are_asked, first_seen, whole_of
+from beanpole.console.settings import Source
+from tests.unit.console.made import sample, stats
+from tests.unit.console.screens.made import MadeServer
 
 
 @pytest.mark.parametrize(
@@ -54,3 +58,15 @@ def test_servers_that_have_no_id_are_asked() -> None:
 def test_of_a_cluster_one_node_is_asked() -> None:
     assert are_asked([leader("x"), leader("x"), leader("y"), leader("x")]) == [True, False, True, False]
     assert are_asked([follower("a:1"), follower("a:1"), follower("b:1")]) == [True, False, True]
+
+
+def seen(name: str, *, is_shard: bool) -> Seen:
+    made = MadeServer(name, sample(id=name))
+    made.source = Source(name, None, is_shard=is_shard)
+    return Seen(cast("Server", made), sample(id=name), made.sampler.change)
+
+
+def test_of_a_map_the_whole_is_asked_unless_one_of_its_shards_is_meant() -> None:
+    seens = [seen("map", is_shard=False), seen("a", is_shard=True), seen("b", is_shard=True)]
+    assert first_seen(seens) == whole_of(seens) == seens[:1]
+    assert first_seen(seens[1:2]) == seens[1:2]

@@ -231,3 +231,13 @@ def test_on_paper_there_is_no_selection() -> None:
 
 def test_title_of_every_column_has_a_space_before_it() -> None:
     assert all(len(column.title) < column.width for column in COLUMNS[1:]), "the arrow takes a character"
+
+
+def test_the_shards_of_a_map_stand_beside_its_tubes_and_those_that_are_away_in_the_title() -> None:
+    top = Top()
+    stats = server(shards=3, shards_missing=1, shards_away="c")
+    top.show(top_sample(row("mail", current_jobs_ready=1, shards="a, b"), row("push", shards="b"), stats=stats))
+    lines = drawn(top)
+    assert "3 shards, AWAY: c" in lines[0]
+    assert lines[7].startswith(" mail [a, b] ")
+    assert lines[8].startswith(" push [b] ")

@@ -116,6 +116,8 @@ GZIP_LEVEL = 6  # how hard to compress: a scrape of 1 000 tubes becomes a fiftee
 async def metrics(request: Request) -> Response:
     console: Console = request.app.state.console
     servers = console.asked(request)
+    if len(servers) > 1:  # what a map has is the sum of its shards, which are there too
+        servers = [each for each in servers if each.source.places is None]
     labelled = "server" not in request.query_params
     found = await asyncio.gather(*(scraped(each, labelled=labelled) for each in servers))
     openmetrics = wants_openmetrics(request.headers.get("accept", ""))

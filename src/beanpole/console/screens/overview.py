@@ -7,14 +7,15 @@ nothing here, `beanpole doctor` has them all.
 
 import contextlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from beanpole.client import Stats
 from beanpole.console.screens import charts
 from beanpole.console.screens.screen import Screen, View, look, state_of
 from beanpole.console.screens.tubes import Row, oldest, rows_of, sparks
-from beanpole.console.servers import Seen, Server, first_seen
+from beanpole.console.servers import Seen, Server, first_seen, whole_of
 from beanpole.console.single_flight import AwayError
 from beanpole.errors import BeanpoleError
 from beanpole.observe.doctor import diagnose
@@ -43,13 +44,15 @@ class Doctor:
         self._last: Sample | None = None
         self._found: Findings = []
 
-    def look(self, sample: Sample, own_connections: int) -> Findings:
-        """Returns what is found in a sample; the same one is looked at once."""
+    def look(self, server: Server, sample: Sample, shards: Mapping[str, Visit]) -> Findings:
+        """Returns what is found in a sample; the same one is looked at once. `shards` are those of a map."""
         if sample is not self._last:
-            self._last, self._found = sample, diagnose(self._visit(sample, own_connections))
+            visit = replace(self.visit(sample, server.own_connections), shards=shards, places=server.source.places)
+            self._last, self._found = sample, diagnose(visit)
         return self._found
 
-    def _visit(self, sample: Sample, own_connections: int) -> Visit:
+    def visit(self, sample: Sample, own_connections: int) -> Visit:
+        """Returns what is compared: a sample, and one before it."""
         if self._kept and sample.at_ns - self._kept[-1].at_ns > LATER_NS:
             self._kept.clear()
         if not self._kept or sample.at_ns - self._kept[-1].at_ns >= APART_NS:
@@ -60,9 +63,18 @@ class Doctor:
         return Visit(before, sample, own_connections=own_connections)
 
 
-def find_wrong(server: Server, sample: Sample) -> Findings:
+def find_wrong(server: Server, sample: Sample, shards: Mapping[str, Visit]) -> Findings:
     """Returns what is wrong with a server that leads; nothing of one that follows: its leader knows."""
-    return server.kept(Doctor).look(sample, server.own_connections) if sample.leads else []
+    return server.kept(Doctor).look(server, sample, shards) if sample.leads else []
+
+
+def visits_of(seens: Sequence[Seen]) -> dict[str, Visit]:
+    """Returns the visits of those of some servers that are shards of a map, and are there."""
+    return {
+        seen.server.name: seen.server.kept(Doctor).visit(seen.sample, seen.server.own_connections)
+        for seen in seens
+        if seen.server.source.is_shard and seen.sample is not None and not seen.is_away
+    }
 
 
 # --- The page ---------------------------------------------------------------------------------------------------------
@@ -132,9 +144,11 @@ def found(seens: Sequence[Seen]) -> list[tuple[Seen, str, str, Finding]]:
     """What is wrong, the worst first: the server, the class, the check, the finding."""
     rows = [
         (seen, KINDS[finding.severity], name, finding)
-        for seen in seens
+        for seen in whole_of(seens)
         if seen.sample is not None and not seen.is_away
-        for name, finding in find_wrong(seen.server, seen.sample)
+        for name, finding in find_wrong(
+            seen.server, seen.sample, visits_of(seens) if seen.server.source.places is not None else {}
+        )
     ]
     return sorted(rows, key=lambda row: -row[3].severity)
 
@@ -151,13 +165,13 @@ def at_work(rows: Sequence[Row]) -> list[Row]:
 
 async def show(view: View) -> dict[str, Any]:
     seens, span = await look(view), charts.span_of(view)
-    wrong = found(seens)
+    wrong, whole = found(seens), whole_of(seens)
     tubes = at_work(await rows_of(seens))
     return {
         "seens": seens,
         "servers": [(seen, *state_of(seen), oldest_of(seen), lateness(seen)) for seen in seens],
         "figures": figures(seens, await led_elsewhere(seens)),
-        "drawn": charts.charts_of(seens[0], span) if len(seens) == 1 else charts.charts_of_several(seens, span),
+        "drawn": charts.charts_of(whole[0], span) if len(whole) == 1 else charts.charts_of_several(whole, span),
         "spans": charts.SPANS,
         "span": span,
         "findings": wrong[:FINDINGS_SHOWN],

@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from beanpole.console.health import is_ready
 from beanpole.console.security.access import Visitor, visitor_of
-from beanpole.console.servers import Console, Seen, Server, holders, see
+from beanpole.console.servers import Console, Seen, Server, holders, see, wholes
 from beanpole.console.single_flight import AwayError
 from beanpole.console.streams import Pieces
 from beanpole.errors import ConnectionLostError
@@ -49,7 +49,7 @@ class View:
     @property
     def several(self) -> bool:
         """Whether lists have to say of which server each row is."""
-        return len(self.servers) > 1
+        return len(wholes(self.servers)) > 1
 
 
 async def nothing(_: View) -> dict[str, Any]:

@@ -1,0 +1,64 @@
+"""``--map``: the servers of a map seen as one server, by a router in this process that serves it alone."""
+
+import asyncio
+import contextlib
+import mmap
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from beanpole.address import Address
+from beanpole.server.logs import Logger
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from beanpole.front.shardrouter import ShardRouter
+
+WAIT_S = 2.0  # that a command waits for a shard that is away: somebody looks at a screen
+
+
+class Silent(Logger):
+    """Writes no line: what a router would say is seen in what it answers."""
+
+    def __init__(self) -> None:
+        super().__init__(str)
+
+    def log(self, *_given: object, **_about: object) -> None: ...
+
+    info = warning = error = critical = exception = log
+
+
+@contextlib.asynccontextmanager
+async def own_router(file: Path, logger: Logger | None = None) -> "AsyncIterator[tuple[Address, ShardRouter]]":
+    """Run a router of a map on the loop that runs, and return its address for clients of this process.
+
+    It is linked with each shard that is to be reached. Raises MapError.
+    """
+    from beanpole.front.router import Settings
+    from beanpole.front.shardrouter import ShardRouter
+    from beanpole.server import listener
+    from beanpole.server.process import ProcessFacts
+
+    loop = asyncio.get_running_loop()
+    with (
+        tempfile.TemporaryDirectory(prefix="beanpole-") as folder,
+        listener.open_all((f"unix:{folder}/router",), 0)[0] as listening,
+    ):
+        listening.setblocking(False)
+        memory = mmap.mmap(-1, mmap.PAGESIZE)
+        router = ShardRouter(ProcessFacts(), Settings((), WAIT_S, map=file), [listening], logger or Silent(), memory, 0)
+        front, linked = router.front, loop.create_future()
+        front.run_soon = lambda: loop.call_soon(front.poll)
+        loop.add_reader(front.fileno(), front.poll)
+        router.ready = partial(linked.set_result, None)
+        router.start_links()
+        try:
+            await linked
+            yield Address.from_url(f"unix:{folder}/router"), router
+        finally:
+            router.ended.set()
+            router.stop_links()
+            loop.remove_reader(front.fileno())
+            front.close_clients()
