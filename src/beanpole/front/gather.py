@@ -161,6 +161,8 @@ def there(request: Request) -> Sequence[Shard]:
 
 def ask_there(request: Request) -> Gathering[list[tuple[Shard, bytes]]]:
     """Ask those shards that are there, or if none is, all; return who has answered, and what."""
-    asked = there(request)
-    replies = yield [Ask(shard, request.data, may_fail=request.client.is_there(shard)) for shard in asked]
-    return [pair for pair in zip(asked, replies, strict=True) if pair[1]]
+    while True:
+        asked = there(request)
+        replies = yield [Ask(shard, request.data, may_fail=request.client.is_there(shard)) for shard in asked]
+        if found := [pair for pair in zip(asked, replies, strict=True) if pair[1]]:
+            return found

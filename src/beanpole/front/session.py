@@ -584,10 +584,11 @@ class Session:
         """Let a command for several shards begin, as soon as all before it is answered. 1: it must wait."""
         verb: cython.int = command.verb
         row = ROUTES[verb]
-        if where != Where.WATCHED and where != Where.EVERY and not (row.partial and any(map(self.is_there, shards))):
-            for shard in shards:
-                if shard is not None and self.lane_to(shard) is None:
-                    return 1
+        if where != Where.WATCHED:
+            away = [shard for shard in shards if shard is not None and not self.is_there(shard)]
+            if away and (len(away) == len(shards) or not (where == Where.EVERY or row.partial)):
+                self.away = away[0]
+                return 1
         if row.gather is None:
             return self.say(b"NOT_WAITING\r\n")
         decoder = self.decoder
@@ -630,6 +631,9 @@ class Session:
         asks = questions.asks if self.waits else questions
         self.may_fail = [each.may_fail for each in asks]
         self.asked = [self.put_question(each) for each in asks]
+        if self.finished:
+            self.asked = None
+            return True
         return self.waits and self.decoder.take_cancel() == 1 and self.end_wait(turn, CANCELLED)
 
     def put_question(self, question: Ask) -> Lane | None:

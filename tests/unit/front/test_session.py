@@ -2,14 +2,12 @@
 
 import random
 import re
-from dataclasses import replace
 
 import pytest
 
 from beanpole.engine.engine import Engine
 from beanpole.limits import SHARD_ID_BITS
 from beanpole.server.connection import Connection
-from beanpole.shards.map import Places
 from tests.seeds import seeds
 from tests.unit.front.shard_world import Client, World, made, shard
 
@@ -289,92 +287,6 @@ def test_a_shard_that_is_new_to_a_session_is_told_to_keep_it(client: Client) -> 
     client.send(b"use push\r\n")
     told = client.session.take_asked()["b"]
     assert told.startswith(b"keep-session 60 0123456789abcdef0123456789abcdef\r\n")
-
-
-# --- Other maps, lost shards ------------------------------------------------------------------------------------------
-
-
-def test_with_another_map_a_client_is_as_it_was() -> None:
-    """One shard becomes three: what it uses and watches goes with it, and jobs are found where they were."""
-    world = World(made(A))
-    client = world.client()
-    client.ask(b"use mail\r\nwatch mail\r\nwatch text\r\nignore default\r\n" + put(b"old"))
-    older = world.places.map
-    world.use(Places(replace(made(A, B, C, mail="b", text="c").map, epoch=2, before=(older,))))
-    assert client.ask(put(b"new") + b"list-tube-used\r\n") == b"INSERTED %d\r\nUSING mail\r\n" % FIRST["b"]
-    assert {client.ask(b"reserve\r\n").split(b"\r\n")[1] for _ in range(2)} == {b"old", b"new"}
-    assert client.ask(b"list-tubes-watched\r\n").endswith(b"---\n- mail\n- text\n\r\n")
-    world.use(Places(replace(made(A, B, C, mail="b", text="c").map, epoch=3)))
-    other = world.client()
-    other.ask(b"use text\r\n" + put(b"t"))
-    assert client.ask(b"reserve\r\n").endswith(b"\r\nt\r\n")
-
-
-def test_who_waits_under_an_older_map_gets_the_job_of_the_new_home() -> None:
-    """Told shards need not be: the reserve is cancelled where it waits, and goes on at all places."""
-    world = World(made(A))
-    worker = world.client()
-    worker.ask(b"watch text\r\nignore default\r\n")
-    assert worker.ask(b"reserve\r\n") == b""
-    older = world.places.map
-    world.use(Places(replace(made(A, B, C, text="c").map, epoch=2, before=(older,))))
-    world.settle()
-    assert worker.take() == b""
-    other = world.client()
-    other.ask(b"use text\r\n" + put(b"x"))
-    world.settle()
-    assert worker.take() == b"RESERVED %d 1\r\nx\r\n" % FIRST["c"]
-    assert worker.ask(b"list-tubes-watched\r\n").endswith(b"- text\n\r\n")
-
-
-def test_who_waits_at_several_shards_waits_where_another_map_has_its_tube() -> None:
-    """What shards are told meanwhile shifts no reply."""
-    world = World(made(A, B, C, mail="ab", push="b", default="a"))
-    worker, other = world.client(), world.client()
-    worker.ask(b"watch mail\r\nignore default\r\n")
-    assert worker.ask(b"reserve\r\n") == b""
-    world.use(Places(replace(made(A, B, C, mail="ac", push="b", default="a").map, epoch=2, before=(world.places.map,))))
-    world.settle()
-    assert worker.take() == b""
-    for name in (b"a", b"c"):
-        assert other.ask(b"use mail\r\n" + put(name))[-2:] == b"\r\n"
-        world.settle()
-        assert worker.take()[-3:] == name + b"\r\n"
-        assert worker.ask(b"list-tube-used\r\nreserve\r\n") == b"USING default\r\n"
-
-
-@pytest.mark.parametrize("seed", seeds(20, "ROUTE_SEED"))
-def test_a_job_that_is_under_way_when_the_map_changes_is_not_lost(seed: int) -> None:
-    world = World(made(A), seed)
-    worker, other = world.client(), world.client()
-    worker.ask(b"watch text\r\nignore default\r\n")
-    worker.ask(b"reserve\r\n")
-    other.send(b"use text\r\n" + put(b"x"))
-    for _ in range(world.random.randrange(4)):
-        world.step()
-    world.use(Places(replace(made(A, B, C, text="c").map, epoch=2, before=(world.places.map,))))
-    world.settle()
-    assert worker.take() == b"RESERVED 1 1\r\nx\r\n"
-
-
-def test_what_asks_those_that_are_there_goes_on_when_one_is_lost(client: Client) -> None:
-    client.ask(b"watch mail\r\nwatch push\r\n")
-    client.send(b"list-tubes\r\n")
-    client.session.take_asked()
-    assert client.lose("b")
-    for name in "ac":
-        client.lanes[name].receive(1, b"list-tubes\r\n")
-    client.world.settle()
-    assert client.take().startswith(b"OK ")
-
-
-def test_a_lost_shard_closes_only_who_waits_for_it(client: Client) -> None:
-    client.ask(b"use push\r\n" + put(b"x"))
-    assert client.lose("b")
-    assert client.ask(b"use mail\r\n" + put(b"x")) == b"USING mail\r\nINSERTED 1\r\n"
-    client.send(b"delete %d\r\n" % FIRST["b"])
-    client.session.take_asked()
-    assert not client.lose("b")
 
 
 # --- Waiting at several places ----------------------------------------------------------------------------------------
