@@ -98,10 +98,9 @@ class Lane:
             found: Found
             lines.read_line(line, newline + 1 - line, cython.address(found))
             self.left = newline + 1 - line + (found.body_bytes + 2 if found.has_body else 0)
-            is_frame: cython.bint = found.word == Word.JOB or found.word == Word.SCHEDULE
-            if is_frame != (self.frames_left > 0):
-                raise UnexpectedReplyError("a reply lacks one of its frames")
-            if is_frame:
+            if self.frames_left:
+                if found.word != Word.JOB and found.word != Word.SCHEDULE:
+                    raise UnexpectedReplyError("a reply lacks one of its frames")
                 self.frames_left -= 1
             elif found.word == Word.JOBS or found.word == Word.SCHEDULES:
                 self.frames_left = found.number

@@ -280,6 +280,11 @@ def test_what_only_shows_something_is_answered_by_the_shards_that_are_there(clie
     assert client.ask(b"kick 9\r\n") == b""
 
 
+def test_a_schedule_is_a_reply_of_one_frame(client: Client) -> None:
+    client.ask(b"set-schedule s 27\r\nat: 2100-01-01T00:00:00Z\n\nx\r\n")
+    assert client.ask(b"get-schedule s\r\nuse t\r\n").endswith(b"x\r\nUSING t\r\n")
+
+
 def test_a_shard_that_is_new_to_a_session_is_told_to_keep_it(client: Client) -> None:
     client.world.away = {"b"}
     assert client.ask(b"keep-session 60 0123456789abcdef0123456789abcdef\r\n") == b"KEPT 0\r\n"
