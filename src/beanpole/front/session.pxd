@@ -53,6 +53,7 @@ cdef class Session:
     cdef object only                     # `Shard`: the map has no other; None: it has several
     cdef Decoder decoder
     cdef dict lanes                      # Lane by shard
+    cdef Lane recent                     # one of them, which was used last; None: it is not known
     cdef readonly bytes used
     cdef object used_place               # `Place`
     cdef dict watched                    # Place by tube, in the order of watching

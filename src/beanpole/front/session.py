@@ -220,7 +220,9 @@ class Session:
         if where == Where.WATCHED or verb == Verb.RESERVE_JOB or verb == Verb.KEEP_SESSION:
             self.may_hold = True
         if self.only is not None:
-            return 1 if self.pass_on(command, self.only, where) else self.note_passed(command)
+            if self.pass_on(command, self.only, where):
+                return 1
+            return self.note_passed(command) if where == Where.OWN or verb == Verb.KEEP_SESSION else 0
         if where == Where.OWN:
             return self.answer(command)
         if verb == Verb.CANCEL_RESERVE and self.hold is not None and self.hold.answered < self.hold_number:
@@ -325,9 +327,12 @@ class Session:
 
     def lane_to(self, shard):
         """Return the channel to a shard, which is opened if there is none; None: the shard is away."""
-        lane = self.lanes.get(shard.name)
-        if lane is not None:
-            return lane
+        if self.recent is not None and self.recent.shard is shard:
+            return self.recent
+        found = self.lanes.get(shard.name)
+        if found is not None:
+            self.recent = cython.cast(Lane, found, typecheck=True)
+            return self.recent
         made: Lane = self.open_lane(shard)
         if made is None:
             self.away = shard
@@ -426,6 +431,7 @@ class Session:
     def lose(self, shard: Shard) -> bool:
         """Forget the channel to a shard whose link is lost. False: a command is under way there; close the client."""
         lane: Lane = self.lanes.pop(shard.name, None)
+        self.recent = None
         if lane is None:
             return True
         if self.hold is lane:

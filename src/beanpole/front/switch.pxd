@@ -66,7 +66,6 @@ cdef class Switch:
     cdef int pump(self, Client client) except -1
     cdef bint send_down(self, Client client) except -1
     cdef bint send_up(self, Client client) except -1
-    cdef int give_room(self, Client client) except -1
     cdef int lose(self, Channel channel) except -1
     cdef int close(self, Client client, int reason) except -1
     cdef int leave(self, Client client, int reason) except -1

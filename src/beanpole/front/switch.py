@@ -137,17 +137,18 @@ class ShardLink(LinkSocket):
                 channel.room += reader.value
                 if channel.room > ROOM_BYTES_MAX:
                     return self.close("ROOM without end")
-                switch.touch(client)
+                switch.pump(client)
             else:
                 channel.taken += reader.size
                 if channel.taken > ROOM_BYTES:
                     return self.close("DATA without room")
-                switch.touch(client)
                 try:
                     client.take_replies(channel, reader.payload, reader.size)
                 except UnexpectedReplyError as error:
                     switch.close(client, BY_US)
                     switch.note_mistake(self.shard, str(error))
+                else:
+                    switch.pump(client)
         return 0
 
     def receive(self, frames: bytes) -> str:
@@ -239,7 +240,7 @@ class Switch:
             client.end_input()
         else:
             client.room += reader.value
-        return self.touch(client)
+        return self.pump(client)
 
     def ask(self, commands: bytes, done: Callable[[bytes], object]) -> None:
         """Ask the shards as a client would; `done` is called with the replies."""
@@ -288,14 +289,16 @@ class Switch:
         return taken(cython.address(self.out))
 
     def pump(self, client):
-        """Move what a session has to send, as far as there is room."""
-        while self.send_up(client) | self.send_down(client) and not client.needs_input:
+        """Move what a session has to send, as far as there is room, and give room for what has left."""
+        while self.send_down(client) | self.send_up(client) and not client.needs_input:
             client.run()  # it may have stopped because so much was to be sent
         if client.out.size == client.out.start:
             is_over: cython.bint = client.finished and not client.turns
             if is_over or (self.draining and client.is_idle):
                 return self.close(client, BY_CLIENT)
-        self.give_room(client)
+        if client.taken >= ROOM_BYTES_LEAST and client.needs_input and client.number >= 0:
+            add_number(cython.address(self.out), client.number, Kind.ROOM, client.taken)
+            client.taken = 0
         if client.away is None:
             if client.since_ns:
                 client.since_ns = 0
@@ -321,8 +324,12 @@ class Switch:
         return moved
 
     def send_up(self, client):
-        """Make frames of what a session has for shards; return whether there was something."""
+        """Make frames of what a session has for shards; return whether there was something.
+
+        A shard may send more in place of what has left here.
+        """
         moved: cython.bint = False
+        has_left: cython.bint = client.out.size == client.out.start
         for each in client.lanes.values():
             channel: Channel = cython.cast(Channel, each, typecheck=True)
             link: ShardLink = channel.link
@@ -337,21 +344,12 @@ class Switch:
             if channel.ends and not channel.fin_sent and channel.out.size == channel.out.start:
                 channel.fin_sent = True
                 add_number(cython.address(link.out), channel.number, Kind.FIN, MORE)
-        return moved
-
-    def give_room(self, client):
-        """Let more come of a client, and for it, in place of what has left."""
-        if client.out.size == client.out.start:
-            for each in client.lanes.values():
-                channel: Channel = cython.cast(Channel, each, typecheck=True)
+            if has_left and channel.taken >= ROOM_BYTES_LEAST:
                 free_bytes: cython.Py_ssize_t = channel.taken - (channel.kept.size - channel.kept.start)
                 if free_bytes >= ROOM_BYTES_LEAST:
                     channel.taken -= free_bytes
-                    add_number(cython.address(channel.link.out), channel.number, Kind.ROOM, free_bytes)
-        if client.taken >= ROOM_BYTES_LEAST and client.needs_input and client.done is None:
-            add_number(cython.address(self.out), client.number, Kind.ROOM, client.taken)
-            client.taken = 0
-        return 0
+                    add_number(cython.address(link.out), channel.number, Kind.ROOM, free_bytes)
+        return moved
 
     # --- ends ---------------------------------------------------------------------------------------------------------
 
