@@ -169,7 +169,7 @@ soak-cluster: $(TESTABLE) ## build, and let nodes and databases of a cluster fai
 soak-inbox: $(TESTABLE) ## build, and let who puts in a transaction, who leads and PostgreSQL die for SOAK_S seconds
 	@exec $(BIN)/python -m tests.soak.cluster.inbox $(SOAK_S) $(SOAK_FLAGS)
 
-soak-route: $(TESTABLE) ## build, and kill and freeze routers and their server beside many clients for SOAK_S seconds
+soak-route: $(TESTABLE) ## build, and kill and freeze routers and servers, and change their map, beside many clients for SOAK_S seconds
 	@exec $(BIN)/python -m tests.soak.route $(SOAK_S) $(SOAK_FLAGS)
 
 lint: $(TESTABLE) ## check format, style, types, layers, workflows, and the stubs of compiled modules

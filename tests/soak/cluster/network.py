@@ -7,7 +7,7 @@ processes have ended, the kernel removes everything. The process itself is the m
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from examples.cluster.cluster import MEMBERS, NODES, Machines
@@ -39,12 +39,13 @@ def ip(words: str) -> None:
 class Network:
     """A router, and a machine at each of its links."""
 
-    def __init__(self) -> None:
+    def __init__(self, hosts: Mapping[str, str]) -> None:
+        self.hosts = hosts
         self.rules: list[str] = []
         ip(f"netns add {ROUTER}")
         subprocess.run([*within(ROUTER).split(), "sysctl", "-qw", "net.ipv4.ip_forward=1"], check=True)
         ip("link set lo up")
-        for name, host in HOSTS.items():
+        for name, host in hosts.items():
             there = ""
             if name != CLIENTS:
                 ip(f"netns add {name}")
@@ -63,7 +64,7 @@ class Network:
         receivers = list(receivers)
         for sender in senders:
             for receiver in receivers:
-                rule = f"from {HOSTS[sender]} to {HOSTS[receiver]} blackhole"
+                rule = f"from {self.hosts[sender]} to {self.hosts[receiver]} blackhole"
                 ip(f"-n {ROUTER} rule add {rule}")
                 self.rules.append(rule)
 

@@ -138,7 +138,7 @@ def main() -> int:
     alone("tests.soak.cluster.partitions")
     words = " ".join(sys.argv[1:])
     with tempfile.TemporaryDirectory(prefix="beanpole-") as name:
-        network = Network()
+        network = Network(HOSTS)
         servers = PatroniServers(Path(name), ApartMachines)
         try:
             with new_cluster(servers, Path(name), apart_node) as cluster:

@@ -1,151 +1,139 @@
-"""Routers and servers are killed and stand still, alone and together, while many clients work through the routers.
+"""Routers and servers are killed, stand still and are cut off, while many clients work through the routers.
 
-python -m tests.soak.route [SECONDS] [--seed N] [--clients N] [--routers N]
+python -m tests.soak.route [SECONDS] [--seed N] [--clients N] [--way to|map] [--mistake no-log|no-before]
 
-A server keeps its log on a disk; whoever is killed is started again where it was. What the clients were told stands in
-`tests.soak.route.clients`, and is compared in the end with what is there.
+First the routers have one server (`--to`), then the shards of a map (`--map`), a cluster and two servers, and the map
+changes; each for half of the time. Whoever is killed is started again where it was. What the clients were told stands
+in `tests.soak.route.clients`, and is compared in the end with what is there. Packets are dropped where the user may
+make network namespaces. A mistake is made on purpose: the soak has to find it.
 """
 
+import argparse
 import asyncio
+import logging
 import os
 import random
-import signal
+import re
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
-from tests.servers import HOST, START_TIMEOUT_S, free_port
-from tests.soak.route.clients import Account, Client, empty
+from tests.soak.cluster.network import IS_ALONE, Network, alone
+from tests.soak.route.clients import Client, empty
+from tests.soak.route.installation import HOSTS, Installation, MappedInstallation
+from tests.soak.route.programs import Mortal
+from tests.soak.route.workers import KeptWorker
 from tests.soak.seeds import arguments, first_seed, say
 
-FROZEN_S = (0.2, 1.0, 5.0)
-"""Longer than 3 s: a link counts as dead."""
-
 EMPTY_S = 120.0
+SETTLE_S = 10.0
+"""How long nothing fails before what is left is taken."""
+
+BACKLOGS = (100, 1_000, 5_000)
 
 
-class Program:
-    """A server or a router, on a port of its own that it keeps."""
-
-    def __init__(self, folder: Path, name: str, *flags: str) -> None:
-        self.name = name
-        self.port = free_port()
-        self.ready = folder / f"{name}.ready"
-        self.messages = folder / f"{name}.log"
-        self.flags = flags
-        self.process: asyncio.subprocess.Process | None = None
-
-    async def start(self) -> None:
-        """Start it, and wait until it is ready."""
-        self.ready.unlink(missing_ok=True)
-        where = f"{HOST}:{self.port}" if self.flags[0] == "route" else HOST
-        command = [sys.executable, "-m", "beanpole", *self.flags, "-l", where, "--ready-file", str(self.ready)]
-        if self.flags[0] == "serve":
-            command += ["-p", str(self.port)]
-        with self.messages.open("ab") as output:
-            self.process = await asyncio.create_subprocess_exec(*command, stdout=output, stderr=output)
-        async with asyncio.timeout(START_TIMEOUT_S):
-            while not self.ready.exists():
-                assert self.process.returncode is None, f"{self.name} has ended:\n{self.messages.read_text()[-2000:]}"
-                await asyncio.sleep(0.02)
-
-    def signal(self, number: int) -> None:
-        """Send it a signal."""
-        assert self.process is not None
-        os.kill(self.process.pid, number)
-
-    async def kill(self) -> None:
-        """End it as a crash does, and start it again after a moment."""
-        assert self.process is not None
-        self.process.kill()
-        await self.process.wait()
-        await asyncio.sleep(random.random())
-        await self.start()
-
-    async def freeze(self) -> None:
-        """Let it stand still for a while."""
-        self.signal(signal.SIGSTOP)
-        await asyncio.sleep(random.choice(FROZEN_S))
-        self.signal(signal.SIGCONT)
-
-    async def succeed(self) -> None:
-        """Start a successor at the same address, then tell the old one to stop, and wait for its end."""
-        old = self.process
-        assert old is not None
-        await self.start()
-        old.terminate()
-        async with asyncio.timeout(START_TIMEOUT_S):
-            await old.wait()
-
-    async def stop(self) -> None:
-        """End it."""
-        if self.process is not None and self.process.returncode is None:
-            self.process.kill()
-            await self.process.wait()
+def kill(*them: Mortal) -> Awaitable[Any]:
+    return asyncio.gather(*(each.kill() for each in them))
 
 
-Fault = Callable[[list[Program], list[Program]], Awaitable[object]]
+Fault = Callable[[Any], Awaitable[object]]
 
 FAULTS: dict[str, Fault] = {
-    "a router is killed": lambda routers, _: random.choice(routers).kill(),
-    "a router stands still": lambda routers, _: random.choice(routers).freeze(),
-    "a router has a successor": lambda routers, _: random.choice(routers).succeed(),
-    "a server is killed": lambda _, servers: random.choice(servers).kill(),
-    "a server stands still": lambda _, servers: random.choice(servers).freeze(),
-    "all routers are killed": lambda routers, _: asyncio.gather(*(each.kill() for each in routers)),
-    "a server stands still while a router is killed": lambda routers, servers: asyncio.gather(
-        random.choice(servers).freeze(), random.choice(routers).kill()
+    "a router is killed": lambda it: random.choice(it.routers).kill(),
+    "a router stands still": lambda it: random.choice(it.routers).freeze(),
+    "a router has a successor": lambda it: random.choice(it.routers).succeed(),
+    "a server is killed": lambda it: random.choice(it.servers).kill(),
+    "a server stands still": lambda it: random.choice(it.servers).freeze(),
+    "all routers are killed": lambda it: kill(*it.routers),
+    "all servers are killed": lambda it: kill(*it.servers),
+    "a server stands still while a router is killed": lambda it: asyncio.gather(
+        random.choice(it.servers).freeze(), random.choice(it.routers).kill()
     ),
-    "a server and a router are killed": lambda routers, servers: asyncio.gather(
-        random.choice(servers).kill(), random.choice(routers).kill()
+    "a server and a router are killed": lambda it: kill(random.choice(it.servers), random.choice(it.routers)),
+}
+MAP_FAULTS: dict[str, Fault] = {
+    "the map changes": lambda it: it.change_or_leave_out(),
+    "the map changes while a router is killed": lambda it: asyncio.gather(
+        it.change_or_leave_out(), random.choice(it.routers).kill()
     ),
+    "the map changes while a server is killed": lambda it: asyncio.gather(
+        it.change_or_leave_out(), random.choice(it.servers).kill()
+    ),
+}
+CUTS: dict[str, Fault] = {
+    "a router and a server are cut off": lambda it: it.cut(),
+    "a router or a server is not heard": lambda it: it.cut(one_way=True),
 }
 
 
-async def run(folder: Path, seconds: float, clients: int, count: int) -> tuple[Account, Counter[str]]:
-    """Let things fail for a while; return what the clients were told and what failed."""
-    server = Program(folder, "server", "serve", "-b", str(folder / "data"))
-    (folder / "data").mkdir()
-    to = ["--to", f"beanstalk://{HOST}:{server.port}"]
-    routers = [Program(folder, f"router-{n}", "route", *to, "--drain", "2s") for n in range(count)]
-    account, done = Account(), Counter[str]()
+WAYS: dict[str, tuple[type[Installation], dict[str, Fault]]] = {
+    "to": (Installation, FAULTS),
+    "map": (MappedInstallation, FAULTS | MAP_FAULTS),
+}
+
+
+async def run(it: Installation, faults: dict[str, Fault], seconds: float, clients: int) -> Counter[str]:
+    """Let things fail for a while; return what has happened how often."""
+    account, done = it.account, Counter[str]()
     try:
-        for each in [server, *routers]:
-            await each.start()
-        crowd = [Client([each.port for each in routers], account, f"c{n}") for n in range(clients)]
+        await it.start()
+        kept = KeptWorker(it.routers)
+        crowd: list[Client | KeptWorker] = [kept, *(Client(it, f"c{n}") for n in range(clients))]
         tasks = [asyncio.create_task(each.run()) for each in crowd]
         ends_at = time.monotonic() + seconds
         while time.monotonic() < ends_at:
             await asyncio.sleep(random.random() * 2)
-            name = random.choice(list(FAULTS))
-            await FAULTS[name](routers, [server])
+            account.backlog_max = random.choice(BACKLOGS)
+            name = random.choice(list(faults))
+            await faults[name](it)
+            it.check()
             done[name] += 1
-        for client in crowd:
-            client.is_stopping = True
+        for each in crowd:
+            each.is_stopping = True
         await asyncio.gather(*tasks)
-        await empty(routers[0].port, account, EMPTY_S)
+        await asyncio.sleep(SETTLE_S)
+        await empty(it.routers[0], account, EMPTY_S)
+        account.wrong += kept.wrong()
+        done["handlers that ran"] = kept.begun.total()
     finally:
-        for each in [*routers, server]:
-            await each.stop()
-    return account, done
+        await it.stop()
+    return done
+
+
+def try_out(way: str, network: Network | None, options: argparse.Namespace, seconds: float) -> bool:
+    """Let things fail in one way to be linked; return whether something was wrong."""
+    kind, faults = WAYS[way]
+    with tempfile.TemporaryDirectory(prefix="beanpole-") as name:
+        Path(name).chmod(0o755)  # PostgreSQL is not root's
+        it = kind(Path(name), network, options.mistake)
+        done = asyncio.run(run(it, faults | (CUTS if network else {}), seconds, options.clients))
+    say("\n".join(f"{count:4} × {fault}" for fault, count in sorted(done.items())))
+    say(", ".join(f"{count} {what}" for what, count in it.account.counts().items()))
+    kinds = Counter(re.sub(r"b'[^']*'|\d+", "…", each) for each in it.account.wrong)
+    say(f"{way}: wrong {kinds.total()}" + "".join(f"\n{count:4} × {kind}" for kind, count in kinds.most_common()))
+    say("".join(f"  {each}\n" for each in it.account.wrong[:20]))
+    return bool(it.account.wrong)
 
 
 def main() -> int:
     """Run, and return the exit code."""
     parser = arguments(__doc__)
     parser.add_argument("--clients", type=int, default=200)
-    parser.add_argument("--routers", type=int, default=3)
+    parser.add_argument("--way", choices=WAYS, help="only this one, all of the time")
+    parser.add_argument("--mistake", choices=("no-log", "no-before"))
     options = parser.parse_args()
+    if IS_ALONE in os.environ or subprocess.run(["unshare", "--net", "--mount", "true"], check=False).returncode == 0:
+        alone("tests.soak.route")
     random.seed(first_seed(options))
-    with tempfile.TemporaryDirectory(prefix="beanpole-") as name:
-        account, done = asyncio.run(run(Path(name), options.seconds, options.clients, options.routers))
-    say("\n".join(f"{count:4} × {fault}" for fault, count in sorted(done.items())))
-    say(", ".join(f"{count} {what}" for what, count in account.counts().items()))
-    say(f"wrong {len(account.wrong)}" + "".join(f"\n  {each}" for each in account.wrong[:20]))
-    return bool(account.wrong)
+    logging.disable(logging.WARNING)  # of connections that break
+    ways = [options.way] if options.way else [*WAYS]
+    network = Network(HOSTS) if IS_ALONE in os.environ else None
+    return max(try_out(way, network, options, options.seconds / len(ways)) for way in ways)
 
 
 if __name__ == "__main__":
