@@ -22,7 +22,7 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "shards.md").read_text()
 SECTION = PAGE.partition("## From one server to two shards")[2].partition("\n## ")[0]
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", SECTION, re.MULTILINE | re.DOTALL)
 STAYS = ("serve", "route", "reserve")  # commands that go on while others run
-PORTS = {"serve": 11300, "route": 11310}
+PORTS = {"serve": "11300", "route": "11310"}
 MOMENT = re.compile(r"[\d.]+(?= s, as was asked)")
 
 
