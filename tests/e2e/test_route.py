@@ -260,13 +260,18 @@ def test_processes_share_the_clients_and_one_that_is_killed_is_started_again() -
         assert router.wait_exit() == 0
 
 
+def metrics(port: int) -> dict[str, str]:
+    """What a router's metrics say, by name and labels."""
+    with urllib.request.urlopen(f"http://{HOST}:{port}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    return dict(line.split(" ") for line in lines if not line.startswith("#"))
+
+
 def test_metrics_and_health() -> None:
     with healthy() as server:
         port = free_port()
         with routing(server, "--metrics", f"{HOST}:{port}") as router, router.connect():
-            with urllib.request.urlopen(f"http://{HOST}:{port}/metrics") as answer:
-                lines = answer.read().decode().splitlines()
-            found = dict(line.split(" ") for line in lines if not line.startswith("#"))
+            found = metrics(port)
             assert found["beanpole_router_link"] == found["beanpole_router_clients"] == "1"
             assert int(found["beanpole_router_frames_total"]) >= 2
             assert float(found["beanpole_router_wait_seconds_total"]) > 0

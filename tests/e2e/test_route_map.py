@@ -11,7 +11,8 @@ from beanpole.limits import SHARD_ID_BITS
 from beanpole.shards.file import load
 from beanpole.shards.map import Places
 from tests.e2e.process import COMMAND, Client, Process, serving, start_in_vain, wait_until
-from tests.servers import HOST
+from tests.e2e.test_route import metrics
+from tests.servers import HOST, free_port
 
 ROUTE = [*COMMAND[:-1], "route"]
 TUBES = {"mail": "a", "push": "b", "text": "c"}
@@ -61,6 +62,26 @@ class Installation:
 def three(tmp_path: Path) -> Iterator[Installation]:
     with ExitStack() as stack:
         yield Installation(stack, tmp_path, "abc")
+
+
+def test_metrics_say_what_each_shard_is_asked_and_how_long_it_was_missing(three: Installation) -> None:
+    port = free_port()
+    three.shards["b"].signal(signal.SIGKILL)
+    three.shards["b"].wait_exit()
+    with serving("--map", str(three.file), "--metrics", f"{HOST}:{port}", command=ROUTE) as router:
+        with router.connect() as client:
+            client.ask(b"watch mail\r\nwatch text\r\nignore default\r\n", b"WATCHING 2\r\nWATCHING 3\r\nWATCHING 2\r\n")
+            put(client, "text", FIRST["c"])
+            client.ask(b"reserve\r\n", b"RESERVED %d 1\r\nx\r\n" % FIRST["c"])
+        before, found = (
+            {name.removeprefix("beanpole_router_"): float(value) for name, value in metrics(port).items()} for _ in "12"
+        )
+    assert found['shard_commands_total{shard="c"}'] >= 3
+    assert found['shard_commands_total{shard="b"}'] == 0
+    missing = 'shard_missing_seconds_total{shard="%s"}'
+    assert found[missing % "a"] == before[missing % "a"]
+    assert found[missing % "b"] > before[missing % "b"]
+    assert (found["reserve_questions_total"], found["reserve_found_total"]) == (2, 1)
 
 
 def put(client: Client, tube: str, id: int, body: bytes = b"x") -> None:

@@ -49,10 +49,19 @@ class Wait(NamedTuple):
 Gathering = Generator[list[Ask] | Wait, Any, T]
 
 
+class Counts:
+    """How often shards were asked for jobs on behalf of clients that wait for them at several, and had some."""
+
+    def __init__(self) -> None:
+        self.questions = 0
+        self.found = 0
+
+
 class Reserving:
     """Where a session looks for its next job: behind the shard that gave the last one; last where there was none."""
 
-    def __init__(self) -> None:
+    def __init__(self, counts: Counts | None = None) -> None:
+        self.counts = counts or Counts()
         self.last = ""
         self.empty_until_ns: dict[str, int] = {}
 
@@ -62,6 +71,8 @@ class Reserving:
         return sorted(turned, key=lambda shard: self.empty_until_ns.get(shard.name, now_ns) > now_ns)
 
     def note(self, shard: Shard, now_ns: int, *, gave: bool) -> None:
+        self.counts.questions += 1
+        self.counts.found += gave
         if gave:
             self.last = shard.name
         else:

@@ -28,8 +28,8 @@ from beanpole.server.loop import ServerLoop
 from beanpole.server.observer import Observer
 
 FAILURE_REPORT_NS = 60_000_000_000  # how long a line about an address that has no link keeps others like it away
-Metric = tuple[str, str, str, float]
-"""A name, its type, what it says, and its value."""
+Metric = tuple[str, str, str, float | Mapping[str, float]]
+"""A name, its type, what it says, and its value, or values by labels."""
 
 SLOT = struct.Struct("=qqq")  # what a front counts in the memory that fronts share: clients, frames, nanoseconds
 

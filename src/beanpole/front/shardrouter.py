@@ -185,11 +185,24 @@ class ShardRouter(Router):
         return list(self.switch.links.values())
 
     def link_metrics(self) -> Sequence[Metric]:
-        linked = sum(each.is_open for each in self.links())
+        links = {f'{{shard="{name}"}}': link for name, link in self.switch.links.items()}
+        linked = sum(each.is_open for each in links.values())
+        counts = self.switch.counts
+        commands = {label: each.commands for label, each in links.items()}
+        missing = {label: each.missing_s for label, each in links.items()}
         return (
             ("link", "gauge", "Whether there is a link to each shard.", int(linked == len(self.switch.links))),
             ("clients_waiting", "gauge", "Those that wait for a shard.", len(self.switch.waiting)),
             ("shards", "gauge", "Shards of the map.", len(self.switch.links)),
             ("shards_linked", "gauge", "Those to which there is a link.", linked),
+            ("shard_commands_total", "counter", "Commands that were sent to a shard.", commands),
+            ("shard_missing_seconds_total", "counter", "How long there was no link to a shard.", missing),
+            (
+                "reserve_questions_total",
+                "counter",
+                "How often one of several was asked for jobs.",
+                counts.questions,
+            ),
+            ("reserve_found_total", "counter", "How often it had some.", counts.found),
             ("map_epoch", "gauge", "Epoch of the map.", self.map.epoch),
         )

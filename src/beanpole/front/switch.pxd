@@ -37,6 +37,9 @@ cdef class ShardLink(LinkSocket):
     cdef public object shard             # `Shard`
     cdef list channels                   # Channel by its number; None: it is free, or there is none
     cdef list free_channels
+    cdef int64_t asked                   # commands that channels have sent which are no more
+    cdef int64_t missing_ns              # how long there was no link, before `closed_ns`
+    cdef int64_t closed_ns               # since when there is none, while there is none
     cdef public object observer          # as of a Front, for the uplink
     cdef public object on_link_end       # `Callable[[str, int], None] | None`: why it has ended, and channels that it had
     cdef int take_frames(self) except -1
@@ -57,6 +60,7 @@ cdef class Switch:
     cdef Buffer out                      # frames for the front
     cdef readonly dict clients           # Client by its number
     cdef list touched                    # clients that may have something to send
+    cdef readonly object counts          # `Counts`
     cdef readonly dict waiting           # clients of which a command waits for a shard
     cdef bint draining
     cdef int take_frames(self) except -1

@@ -23,6 +23,7 @@ from cython.cimports.libc.string import memcpy
 
 from beanpole.errors import UnexpectedReplyError
 from beanpole.front import limits
+from beanpole.front.gather import Counts, Reserving
 from beanpole.protocol import limits as protocol_limits
 from beanpole.protocol.link import KINDS
 from beanpole.shards.map import Places, Shard
@@ -63,6 +64,17 @@ class ShardLink(LinkSocket):
         self.shard = shard
         self.channels = [None]
         self.free_channels = []
+        self.closed_ns = switch.clock()
+
+    @property
+    def commands(self) -> int:
+        """Commands that were sent to the shard."""
+        return self.asked + sum([cython.cast(Channel, each).asked for each in self.channels if each is not None])
+
+    @property
+    def missing_s(self) -> float:
+        """How many seconds there was no link, all together."""
+        return (self.missing_ns + (0 if self.is_open else self.switch.clock() - self.closed_ns)) / 1e9
 
     def attach(self, link_fd: cython.int, reader: FrameReader, asks: cython.bint) -> None:
         """Carry channels over a link whose first lines are through. Raises OSError: the socket can't be watched."""
@@ -90,11 +102,13 @@ class ShardLink(LinkSocket):
         """Let go what the link has carried, as it has ended; return how many channels it had."""
         channels, self.channels, self.free_channels = self.channels, [None], []
         self.is_open = False
+        self.closed_ns = self.switch.clock()
         self.let_go()
         count = 0
         for each in channels:
             if each is not None:
                 channel: Channel = cython.cast(Channel, each, typecheck=True)
+                self.asked += channel.asked
                 if channel.client is not None:
                     count += 1
                     self.switch.lose(channel)
@@ -127,6 +141,7 @@ class ShardLink(LinkSocket):
             client: Client = channel.client
             if reader.kind == Kind.CLOSE:
                 self.channels[channel.number] = None
+                self.asked += channel.asked
                 self.free_channels.append(channel.number)
                 if client is not None:
                     add_number(cython.address(self.out), channel.number, Kind.CLOSE, BY_US)
@@ -192,6 +207,7 @@ class Switch:
         self.clients = {}
         self.touched = []
         self.waiting = {}
+        self.counts = Counts()
         self.links = {each.name: ShardLink(self, each) for each in places.map.shards.values()}
 
     def __dealloc__(self):
@@ -258,6 +274,7 @@ class Switch:
         client.number = number
         client.description = description
         client.room = ROOM_BYTES
+        client.reserving = Reserving(self.counts)
         self.clients[number] = client
         if len(self.links) == 1:  # all of it goes there, and it counts as a connection from the beginning, as it is one
             for each in self.links.values():
@@ -390,6 +407,7 @@ class Switch:
         link: ShardLink = cython.cast(ShardLink, self.links[shard.name], typecheck=True)
         if not link.is_open:
             link.open(None, -1, FrameReader(False))
+        link.missing_ns += self.clock() - link.closed_ns
         for each in list(self.clients.values()):
             client: Client = cython.cast(Client, each, typecheck=True)
             if not client.is_closed and (client.waits or client.away is not None):

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import socket
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
@@ -125,9 +125,14 @@ def _head(name: str, kind: str, text: str, prefix: str = PREFIX) -> str:
     return f"# HELP {prefix}{name} {text}\n# TYPE {prefix}{name} {kind}\n"
 
 
-def singles(prefix: str, rows: Iterable[tuple[str, str, str, float]]) -> str:
-    """Returns metrics of one number each, in the text format: name, type, what it says, value."""
-    return "".join(f"{_head(name, kind, text, prefix)}{prefix}{name} {value}\n" for name, kind, text, value in rows)
+def singles(prefix: str, rows: Iterable[tuple[str, str, str, float | Mapping[str, float]]]) -> str:
+    """Returns metrics in the text format: name, type, what it says, and value, or values by labels."""
+    lines = []
+    for name, kind, text, value in rows:
+        lines.append(_head(name, kind, text, prefix))
+        values = value if isinstance(value, Mapping) else {"": value}
+        lines += [f"{prefix}{name}{labels} {each}\n" for labels, each in values.items()]
+    return "".join(lines)
 
 
 # --- HTTP -------------------------------------------------------------------------------------------------------------
