@@ -48,7 +48,7 @@ FIRST = {
     "frameworks/": "outbox, django, fastapi",
     "autoscaling/": "autoscaling, KEDA, scale workers",
     "comparison/#passwords": "tls, acl, password, encryption, users, permissions",
-    "shards/": "sharding, scale-out, shards",
+    "shards/": "sharding, shards, scale-out",
     "comparison/#websockets": "websocket, webhook, serverless, push",
     "comparison/#celery": "kombu, celery broker",
     "comparison/#windows": "windows, windows server, macos",

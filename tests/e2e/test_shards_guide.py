@@ -19,7 +19,7 @@ from tests.servers import HOST, REPLY_TIMEOUT_S, START_TIMEOUT_S, stop_process
 pytestmark = pytest.mark.repository
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "shards.md").read_text()
-SECTION = PAGE.partition("## From one server to two shards")[2].partition("\n## ")[0]
+SECTION = PAGE.partition("## Scale-out: from one server")[2].partition("\n## ")[0]
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", SECTION, re.MULTILINE | re.DOTALL)
 STAYS = ("serve", "route", "reserve")  # commands that go on while others run
 PORTS = {"serve": "11300", "route": "11310"}
