@@ -17,4 +17,7 @@ DRAIN_S = 60.0  # that clients may take to finish when a router stops
 
 EMPTY_NS = 10_000_000  # how long a shard that had no job is asked last
 KEPT_JOBS_MAX = 400  # ids in a reply to keep-session, as many as of one server: they fit a line
+KEPT_WAIT_NS = (
+    5_000_000_000  # that keep-session waits for shards that are away, as they may have jobs: a fail-over, a start
+)
 PAGE_BYTES = 262_144  # of bodies in a list of jobs, and of a list of sessions: a page ends there, as a server's does

@@ -27,7 +27,7 @@ from beanpole.front.gather import (
     there,
     words_of,
 )
-from beanpole.front.limits import KEPT_JOBS_MAX, PAGE_BYTES
+from beanpole.front.limits import KEPT_JOBS_MAX, KEPT_WAIT_NS, PAGE_BYTES
 from beanpole.front.merging import (
     GROUPS_BY_HELD,
     LISTS,
@@ -224,7 +224,14 @@ def waiting(request: Request, until_ns: int | None) -> list[Ask]:
 
 
 def keep_session(request: Request) -> Gathering[bytes]:
-    """keep-session: of all that are there. What has no room in the line goes back, as no client is told of it."""
+    """keep-session: of all that are there; one that is away is waited for a while, as it may have jobs of who returns.
+
+    What has no room in the line goes back, as no client is told of it.
+    """
+    client = request.client
+    until_ns = client.now_ns + KEPT_WAIT_NS
+    while client.now_ns < until_ns and not all(map(client.is_there, request.shards)):
+        yield Wait([], until_ns)
     replies = yield from ask_there(request)
     refusal = next((reply for _, reply in replies if not reply.startswith(b"KEPT ")), None)
     if refusal is not None:

@@ -162,8 +162,9 @@ class Session:
     def take_input(self, data, size):
         """The same, from where it was received."""
         self.decoder.borrow(data, size)
-        if self.waits and self.decoder.take_cancel() == 1:
-            if self.end_wait(cython.cast(Answering, self.turns[0], typecheck=True), CANCELLED):
+        if self.waits:
+            turn: Answering = cython.cast(Answering, self.turns[0], typecheck=True)
+            if turn.keeping is None and self.decoder.take_cancel() == 1 and self.end_wait(turn, CANCELLED):
                 self.forget_wait()
         return self.run()
 
@@ -450,10 +451,14 @@ class Session:
         return True
 
     def find(self, shard: Shard) -> None:
-        """Go on with what has waited for a shard, which is there again."""
-        if self.waits and shard in self.watched_shards():
-            self.stop_waiting(None)
-            self.ask_again(shard)
+        """Go on with what has waited for a shard, which is there again. To a kept session's jobs that is a return."""
+        if self.keeping is not None:
+            self.is_there(shard)
+        if self.waits:
+            turn: Answering = cython.cast(Answering, self.turns[0], typecheck=True)
+            if turn.keeping is not None or shard in self.watched_shards():
+                self.stop_waiting(None)
+                self.ask_again(shard)
         elif self.away is not None:
             self.run()
 
@@ -639,7 +644,8 @@ class Session:
         if self.finished:
             self.asked = None
             return True
-        return self.waits and self.decoder.take_cancel() == 1 and self.end_wait(turn, CANCELLED)
+        may_cancel: cython.bint = self.waits and turn.keeping is None
+        return may_cancel and self.decoder.take_cancel() == 1 and self.end_wait(turn, CANCELLED)
 
     def put_question(self, question: Ask) -> Lane | None:
         """Ask a shard on behalf of a gather. None: it is away, and need not answer."""

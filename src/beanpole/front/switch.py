@@ -410,7 +410,7 @@ class Switch:
         link.missing_ns += self.clock() - link.closed_ns
         for each in list(self.clients.values()):
             client: Client = cython.cast(Client, each, typecheck=True)
-            if not client.is_closed and (client.waits or client.away is not None):
+            if not client.is_closed and (client.waits or client.away is not None or client.keeping is not None):
                 client.find(shard)
                 self.touch(client)
 

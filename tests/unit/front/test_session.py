@@ -285,15 +285,6 @@ def test_a_schedule_is_a_reply_of_one_frame(client: Client) -> None:
     assert client.ask(b"get-schedule s\r\nuse t\r\n").endswith(b"x\r\nUSING t\r\n")
 
 
-def test_a_shard_that_is_new_to_a_session_is_told_to_keep_it(client: Client) -> None:
-    client.world.away = {"b"}
-    assert client.ask(b"keep-session 60 0123456789abcdef0123456789abcdef\r\n") == b"KEPT 0\r\n"
-    client.world.away = set()
-    client.send(b"use push\r\n")
-    told = client.session.take_asked()["b"]
-    assert told.startswith(b"keep-session 60 0123456789abcdef0123456789abcdef\r\n")
-
-
 # --- Waiting at several places ----------------------------------------------------------------------------------------
 
 

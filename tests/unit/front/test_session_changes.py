@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from beanpole.front.limits import KEPT_WAIT_NS
 from beanpole.shards.map import Places
 from tests.seeds import seeds
 from tests.unit.front.shard_world import Client, World, made
@@ -87,6 +88,32 @@ def test_what_asks_those_that_are_there_goes_on_when_one_is_lost(client: Client)
         client.lanes[name].receive(1, b"list-tubes\r\n")
     client.world.settle()
     assert client.take().startswith(b"OK ")
+
+
+KEEP = b"keep-session 60 0123456789abcdef0123456789abcdef\r\n"
+
+
+@pytest.mark.parametrize("is_back", [True, False])
+def test_who_returns_waits_a_while_for_a_shard_that_may_have_its_jobs(client: Client, *, is_back: bool) -> None:
+    client.world.away = {"b"}
+    assert client.ask(KEEP + b"cancel-reserve\r\n") == b""
+    client.world.away -= {"b"} if is_back else set()
+    if is_back:
+        client.session.find(B)
+        client.world.settle()
+    else:
+        client.world.tick(KEPT_WAIT_NS)
+    assert client.take() == b"KEPT 0\r\nNOT_WAITING\r\n"
+
+
+def test_a_shard_that_comes_later_keeps_the_session_too(client: Client) -> None:
+    client.world.away = {"b"}
+    client.send(KEEP)
+    client.world.tick(KEPT_WAIT_NS)
+    assert client.take() == b"KEPT 0\r\n"
+    client.world.away = set()
+    client.session.find(B)
+    assert client.session.take_asked()["b"] == KEEP
 
 
 def test_a_lost_shard_closes_only_who_waits_for_it(client: Client) -> None:
