@@ -21,3 +21,4 @@ KEPT_WAIT_NS = (
     5_000_000_000  # that keep-session waits for shards that are away, as they may have jobs: a fail-over, a start
 )
 PAGE_BYTES = 262_144  # of bodies in a list of jobs, and of a list of sessions: a page ends there, as a server's does
+MOVES_PER_TURN = 250  # watched tubes that are looked up in a turn after the map has changed: some milliseconds

@@ -2,6 +2,7 @@
 cimport cython
 from libc.stdint cimport int64_t
 
+from beanpole.front.lane cimport Lane
 from beanpole.protocol.buffer cimport Buffer
 from beanpole.protocol.commands cimport Command, Verb
 from beanpole.protocol.decoder cimport Decoder
@@ -18,25 +19,6 @@ cpdef enum Where:
     EVERY                                # all of the map
     WATCHED                              # those where jobs of the watched tubes may be
     MISTAKE                              # it is none
-
-cdef class Lane:
-    cdef readonly object shard           # `Shard`
-    cdef Buffer out                      # what is to be sent to the shard
-    cdef Buffer kept                     # what came of it and was not passed on
-    cdef int64_t asked                   # replies that were asked for
-    cdef int64_t answered                # of these, those that were passed on, or dropped
-    cdef list hushed                     # the numbers of those that the client has not asked for, the first first
-    cdef Py_ssize_t left                 # bytes of the line and the body that are being passed on; 0: a line comes next
-    cdef Py_ssize_t frames_left          # frames that the reply still has
-    cdef bytearray whole                 # what a gather has of its reply
-    cdef bytes used                      # the tube that the shard takes for the used one
-    cdef set watched                     # those that it takes for watched
-    cdef readonly bint ends              # no reserve is to wait there any more
-    cdef bint spare                      # `default` is the only one, and is not wanted: a session has to watch one
-    cdef int ask(self, const char *data, Py_ssize_t size) except -1
-    cdef int tell(self, bytes line) except -1
-    cdef Py_ssize_t available(self) except -1
-    cdef bint give(self, Py_ssize_t size) noexcept
 
 @cython.final
 @cython.freelist(64)
@@ -57,6 +39,7 @@ cdef class Session:
     cdef readonly bytes used
     cdef object used_place               # `Place`
     cdef dict watched                    # Place by tube, in the order of watching
+    cdef list moving                     # of these, those whose place under the map in use was not looked up yet; None: none
     cdef tuple waiting_places            # where jobs of these may be; None: it has to be found again
     cdef list turns                      # Answering, the first first
     cdef Answering last                  # the last of them; None: there is none
@@ -102,5 +85,3 @@ cdef class Session:
     cdef int ignore(self, bytes tube) except -1
     cdef bint deliver(self, Answering turn) except -1
     cdef bint go_on_gathering(self, Answering turn) except -1
-
-cdef bytes taken(Buffer *out)

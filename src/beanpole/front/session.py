@@ -4,41 +4,33 @@ A command for one shard is passed on as it came, and so is its reply; only how m
 several is a *gather* (:mod:`beanpole.front.gather`): it asks shards and makes one reply of theirs, and nothing behind
 it is run before. With a single shard everything is passed on.
 
-Nothing here has a socket. A lane is the client's channel to a shard: what the router takes from `out` it sends, and
-what comes it gives to `take`. Replies whose turn has not come are kept as they are, and no more room is given for them.
+Nothing here has a socket. A lane (:mod:`beanpole.front.lane`) is the client's channel to a shard: what the router takes
+from `out` it sends, and what comes it gives to `take`.
 """
 
 from collections.abc import Callable, Mapping
 
 import cython
-from cython.cimports.beanpole.protocol.buffer import append, consume
+from cython.cimports.beanpole.front.lane import Lane, taken
+from cython.cimports.beanpole.protocol.buffer import append
 from cython.cimports.beanpole.protocol.commands import Command, Verb
 from cython.cimports.beanpole.protocol.decoder import Decoder, Mode
 from cython.cimports.beanpole.protocol.extensions import Kind, bit
-from cython.cimports.beanpole.protocol.replies import Word
-from cython.cimports.beanpole.protocol.wire import Found, ReplyReader
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.stdlib import free
-from cython.cimports.libc.string import memchr
 
-from beanpole.errors import UnexpectedReplyError
 from beanpole.front.gather import Ask, Request, Reserving, Tells, Wait
+from beanpole.front.lane import DEFAULT
 from beanpole.front.routes import ROUTES, By, widened
-from beanpole.protocol import limits
 from beanpole.shards.map import Place, Places, Shard, home_of
 
-REPLY_LINE_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.REPLY_LINE_BYTES_MAX)
 EXPECTED_MAX = cython.declare(int64_t, 1_000)  # replies that a client may be waiting for
 OUT_BYTES_PAUSE = cython.declare(cython.Py_ssize_t, 262_144)  # to the client, or to a shard, above which nothing is run
 
-DEFAULT = b"default"
 CANCELLED = cython.declare(bytes, b"CANCELLED\r\n")
 
 command = cython.declare(Command, Command())
 """What is being run. Nothing of it is kept."""
-
-lines = cython.declare(ReplyReader, ReplyReader())
-"""What reads the lines of replies. It keeps nothing of them."""
 
 where_of = cython.declare(cython.int[255])
 always = cython.declare(cython.bint[255])
@@ -49,71 +41,6 @@ MISTAKES = {
     Verb.JOB_TOO_BIG: b"JOB_TOO_BIG\r\n",
     Verb.EXPECTED_CRLF: b"EXPECTED_CRLF\r\n",
 }
-
-
-def taken(out):
-    """Return what is to be sent, as if it had been."""
-    found: bytes = out.data[out.start : out.size]
-    consume(out, out.size - out.start, 0)
-    return found
-
-
-@cython.cclass
-class Lane:
-    """A client's channel to a shard. The fields stand in ``session.pxd``."""
-
-    def __cinit__(self, shard: Shard):
-        self.shard = shard
-        self.hushed = []
-        self.whole = bytearray()
-        self.used = DEFAULT
-        self.watched = {DEFAULT}
-
-    def __dealloc__(self):
-        free(self.out.data)
-        free(self.kept.data)
-
-    def ask(self, data, size):
-        """Send a command; its reply is the next that is counted."""
-        append(cython.address(self.out), data, size)
-        self.asked += 1
-        return 0
-
-    def tell(self, line):
-        """Send a command whose reply nobody is given."""
-        self.ask(line, len(line))
-        self.hushed.append(self.asked)
-        return 0
-
-    def available(self):
-        """Return how many bytes of the next reply are there, up to the end of a frame; 0: more has to come."""
-        there: cython.Py_ssize_t = self.kept.size - self.kept.start
-        if self.left == 0 and there:
-            line: cython.p_const_char = self.kept.data + self.kept.start
-            newline = cython.cast(cython.p_const_char, memchr(line, 10, there))
-            if newline is cython.NULL:
-                if there >= REPLY_LINE_BYTES_MAX:
-                    raise UnexpectedReplyError("a reply has no end")
-                return 0
-            found: Found
-            lines.read_line(line, newline + 1 - line, cython.address(found))
-            self.left = newline + 1 - line + (found.body_bytes + 2 if found.has_body else 0)
-            if self.frames_left:
-                if found.word != Word.JOB and found.word != Word.SCHEDULE:
-                    raise UnexpectedReplyError("a reply lacks one of its frames")
-                self.frames_left -= 1
-            elif found.word == Word.JOBS or found.word == Word.SCHEDULES:
-                self.frames_left = found.number
-        return min(there, self.left)
-
-    def give(self, size):
-        """Forget bytes that were passed on; return whether the reply ended with them."""
-        consume(cython.address(self.kept), size, 0)
-        self.left -= size
-        if self.left or self.frames_left:
-            return False
-        self.answered += 1
-        return True
 
 
 @cython.cclass
@@ -381,12 +308,23 @@ class Session:
     # --- other maps, lost shards --------------------------------------------------------------------------------------
 
     def use_places(self, places: Places) -> None:
-        """Go on by another map. Where jobs were looked for under the last, they are as long as that is before it."""
+        """Go on by another map, which may still have the last one before it; `move` does so for watched tubes."""
         shards = tuple(places.map.shards.values())
         self.places = places
         self.only = shards[0] if len(shards) == 1 and len(self.lanes) < 2 else None
         self.used_place = places.place(self.used)
-        self.watched = {tube: places.place(tube) for tube in self.watched}
+        for each in self.lanes.values():
+            lane: Lane = cython.cast(Lane, each, typecheck=True)
+            lane.shard = places.map.shards.get(lane.shard.name, lane.shard)
+        self.moving = list(self.watched)
+
+    def move(self, most: cython.Py_ssize_t) -> int:
+        """Look where watched tubes are by the map, so many of those that are left; return how many they were."""
+        tubes = self.moving[-most:]
+        del self.moving[-most:]
+        for tube in tubes:
+            if tube in self.watched:
+                self.watched[tube] = self.places.place(tube)
         self.waiting_places = None
         has_waited: cython.bint = self.waits
         if has_waited:
@@ -395,15 +333,18 @@ class Session:
             self.widen()
         for each in self.lanes.values():
             lane: Lane = cython.cast(Lane, each, typecheck=True)
-            lane.shard = places.map.shards.get(lane.shard.name, lane.shard)
-            for tube in lane.watched - {tube for tube, place in self.watched.items() if lane.shard in place.shards}:
-                self.tell_ignored(lane, tube)
-            for tube, place in self.watched.items():
-                if lane.shard in place.shards:
+            for tube in tubes:
+                place = self.watched.get(tube)
+                if place is not None and lane.shard in place.shards:
                     self.tell_watched(lane, tube)
+            for tube in tubes:
+                place = self.watched.get(tube)
+                if place is not None and lane.shard not in place.shards and tube in lane.watched:
+                    self.tell_ignored(lane, tube)
         if has_waited:
             self.ask_again(self.watched_shards()[0])
         self.run()
+        return len(tubes)
 
     def widen(self) -> None:
         """Let a reserve that waits on one shard wait on all where jobs may be now: there it is cancelled for that."""
@@ -673,7 +614,7 @@ class Session:
                     return None
                 is_hushed: cython.bint = bool(lane.hushed) and lane.hushed[0] == lane.answered + 1
                 if not is_hushed:
-                    lane.whole += lane.kept.data[lane.kept.start : lane.kept.start + size]
+                    append(cython.address(lane.whole), lane.kept.data + lane.kept.start, size)
                 if lane.give(size):
                     if is_hushed:
                         del lane.hushed[0]
@@ -687,9 +628,7 @@ class Session:
         """Return the reply that a gather has of a shard; empty: the shard is away."""
         if lane is None:
             return b""
-        reply = bytes(lane.whole)
-        lane.whole = bytearray()
-        return reply
+        return taken(cython.address(lane.whole))
 
     def stop_waiting(self, answered: Lane | None) -> None:
         """End the waiting of the gather on all shards but one that has answered; nobody is given what they say."""
@@ -697,7 +636,7 @@ class Session:
         for each in self.asked:
             if each is not None and each is not answered:
                 lane: Lane = cython.cast(Lane, each, typecheck=True)
-                lane.whole = bytearray()
+                taken(cython.address(lane.whole))
                 lane.hushed.append(lane.asked)
                 lane.tell(b"cancel-reserve\r\n")
 
@@ -734,7 +673,9 @@ class Session:
 
     def watched_shards(self) -> tuple[Shard, ...]:
         if self.waiting_places is None:
-            self.waiting_places = tuple({each: None for place in self.watched.values() for each in place.shards})
+            self.waiting_places = tuple(
+                {each.name: each for place in self.watched.values() for each in place.shards}.values()
+            )
         return self.waiting_places
 
     def place(self, tube: bytes) -> Place:

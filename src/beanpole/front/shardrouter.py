@@ -51,6 +51,7 @@ class ShardRouter(Router):
         wait_ns = int(self.settings.wait_s * 1e9)
         self.switch = Switch(Places(self.map), limits.BODY_BYTES_MAX_DEFAULT, now_ns, self.facts, wait_ns)
         self.switch.note_mistake = self.note_mistake
+        self.switch.note_gone = self.note_gone
         self.uplinks: dict[str, Uplink] = {}  # by the names of shards
         self.tried: set[tuple[str, str]] = set()  # shards, and their addresses that had no link
         self.looking: asyncio.TimerHandle | None = None
@@ -99,6 +100,9 @@ class ShardRouter(Router):
         )
         uplink.start()
 
+    def note_gone(self, shard: Shard) -> None:
+        self.uplinks.pop(shard.name).close()
+
     def note_shard(self, shard: str, address: str) -> None:
         self.links_opened += 1
         known = [each.body_bytes_max for each in self.uplinks.values() if each.body_bytes_max]
@@ -118,8 +122,8 @@ class ShardRouter(Router):
     def begin_if_ready(self) -> None:
         """Take clients when each shard has a link, or none is to be found now."""
         if all(
-            self.switch.links[name].is_open or {(name, address) for address in each.addresses} <= self.tried
-            for name, each in self.uplinks.items()
+            link.is_open or {(name, address) for address in self.uplinks[name].addresses} <= self.tried
+            for name, link in self.switch.links.items()
         ):
             self.begin()
 
@@ -156,8 +160,7 @@ class ShardRouter(Router):
         """Go on by another map."""
         self.logger.info("map read", file=newest.file, epoch=newest.epoch, shards=len(newest.shards))
         self.note_facts()
-        for link in self.switch.use(Places(newest, self.dead)):
-            self.uplinks.pop(link.shard.name).close()
+        self.switch.use(Places(newest, self.dead))
         for name, link in self.switch.links.items():
             if name not in self.uplinks:
                 self.start_uplink(link)

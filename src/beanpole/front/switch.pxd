@@ -3,8 +3,9 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from beanpole.front.front cimport Front
+from beanpole.front.lane cimport Lane
 from beanpole.front.linksocket cimport LinkSocket
-from beanpole.front.session cimport Lane, Session
+from beanpole.front.session cimport Session
 from beanpole.protocol.buffer cimport Buffer
 from beanpole.protocol.link cimport FrameReader
 from beanpole.server.eventqueue cimport EventQueue
@@ -53,6 +54,7 @@ cdef class Switch:
     cdef object about                    # `Mapping[bytes, bytes]`: what `stats` says of the router itself
     cdef int64_t wait_ns                 # how long a command waits for a shard that is away
     cdef public object note_mistake      # `Callable[[Shard, str], object]`: a client is closed, as that was no reply
+    cdef public object note_gone         # `Callable[[Shard], object]`: the map does not have it, and no client any more
     cdef EventQueue queue                # where the sockets of links are watched; None: they have none
     cdef dict sockets                    # ShardLink by its descriptor
     cdef readonly dict links             # ShardLink by the name of its shard
@@ -63,10 +65,12 @@ cdef class Switch:
     cdef readonly object counts          # `Counts`
     cdef readonly dict waiting           # clients of which a command waits for a shard
     cdef bint draining
+    cdef list moving                     # clients that do not all go by the map in use yet
     cdef int take_frames(self) except -1
     cdef int take_frame(self, Client client) except -1
     cdef Client open(self, int64_t number, bytes description)
     cdef int touch(self, Client client) except -1
+    cdef int move(self) except -1
     cdef int pump(self, Client client) except -1
     cdef bint send_down(self, Client client) except -1
     cdef bint send_up(self, Client client) except -1

@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping
 
 import cython
 from cython.cimports.beanpole.front.front import Front
+from cython.cimports.beanpole.front.lane import Lane, taken
 from cython.cimports.beanpole.front.linksocket import LinkSocket
-from cython.cimports.beanpole.front.session import Lane, Session, taken
+from cython.cimports.beanpole.front.session import Session
 from cython.cimports.beanpole.protocol.buffer import Buffer, consume
 from cython.cimports.beanpole.protocol.link import FrameReader, Kind, add_frame, add_number
 from cython.cimports.libc.stdint import int64_t
@@ -34,6 +35,7 @@ ROOM_BYTES_LEAST = cython.declare(cython.Py_ssize_t, protocol_limits.LINK_ROOM_B
 ROOM_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.LINK_ROOM_BYTES_MAX)
 CHANNELS_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.LINK_CHANNELS_MAX)
 OUT_BYTES_KEPT = cython.declare(cython.Py_ssize_t, limits.OUT_BYTES_KEPT)
+MOVES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.MOVES_PER_TURN)
 BY_CLIENT = cython.declare(cython.int, 0)  # who has ended a channel, in CLOSE
 BY_US = cython.declare(cython.int, 1)
 MORE = cython.declare(cython.int, 1)  # in FIN: of what the client has sent not all has been passed on, or nobody knows
@@ -201,13 +203,14 @@ class Switch:
         self.clock = clock
         self.about = about
         self.wait_ns = wait_ns
-        self.note_mistake = nothing
+        self.note_mistake = self.note_gone = nothing
         self.reader = FrameReader(True)
         self.sockets = {}
         self.clients = {}
         self.touched = []
         self.waiting = {}
         self.counts = Counts()
+        self.moving = []
         self.links = {each.name: ShardLink(self, each) for each in places.map.shards.values()}
 
     def __dealloc__(self):
@@ -292,7 +295,9 @@ class Switch:
     # --- what is to be sent -------------------------------------------------------------------------------------------
 
     def turn(self) -> None:
-        """Make frames of all that sessions have to send."""
+        """Make frames of all that sessions have to send, and let some go on by the map in use."""
+        if self.moving:
+            self.move()
         while self.touched:
             touched, self.touched = self.touched, []
             for each in touched:
@@ -427,24 +432,36 @@ class Switch:
                 client.wake()
                 self.touch(client)
 
-    def use(self, places: Places) -> list[ShardLink]:
-        """Go on by another map; return the links of shards that it does not have, which are to be closed."""
+    def use(self, places: Places) -> None:
+        """Go on by another map: some clients at once, others in each turn. Last, links close that it does not have."""
         self.places = places
-        shards = places.map.shards
-        gone = [link for name, link in self.links.items() if name not in shards]
-        for each in shards.values():
+        for each in places.map.shards.values():
             if each.name not in self.links:
                 self.links[each.name] = ShardLink(self, each)
-            self.links[each.name].shard = each
-        for each in list(self.clients.values()):
-            client: Client = cython.cast(Client, each, typecheck=True)
+            cython.cast(ShardLink, self.links[each.name], typecheck=True).shard = each
+        self.moving = list(self.clients.values())
+        self.move()
+
+    def move(self):
+        """Let the next clients go on by the map in use, until so many tubes were looked up."""
+        left: cython.Py_ssize_t = MOVES_PER_TURN
+        while self.moving and left > 0:
+            client: Client = cython.cast(Client, self.moving[-1], typecheck=True)
             if not client.is_closed:
-                client.use_places(places)
+                if client.places is not self.places:
+                    client.use_places(self.places)
+                left -= client.move(left)
                 self.touch(client)
-        for each in gone:
-            each.close_link()
-            del self.links[each.shard.name]
-        return gone
+            if client.is_closed or not client.moving:
+                self.moving.pop()
+        if not self.moving:
+            shards = self.places.map.shards
+            for each in [each for name, each in self.links.items() if name not in shards]:
+                link: ShardLink = cython.cast(ShardLink, each, typecheck=True)
+                link.close_link()
+                del self.links[link.shard.name]
+                self.note_gone(link.shard)
+        return 0
 
 
 @cython.cclass
@@ -481,7 +498,7 @@ class MapFront(Front):
             self.serve_touched()
         for each in switch.links.values():
             cython.cast(ShardLink, each, typecheck=True).flush()
-        return 0
+        return self.request() if switch.moving else 0
 
 
 @cython.cfunc

@@ -5,7 +5,8 @@ import random
 from beanpole.address import Address
 from beanpole.engine.engine import Engine
 from beanpole.engine.restore import Restore
-from beanpole.front.session import Lane, Session
+from beanpole.front.lane import Lane
+from beanpole.front.session import Session
 from beanpole.limits import SHARD_ID_BITS
 from beanpole.server.connection import Connection
 from beanpole.shards.map import Places, Shard, ShardMap
@@ -42,6 +43,8 @@ class World:
                 Restore(engine).reach_job_id((each.numbers[0] << SHARD_ID_BITS) + 1)
         for client in self.clients:
             client.session.use_places(places)
+            while client.session.move(1):
+                pass
 
     def client(self) -> "Client":
         made = Client(self)

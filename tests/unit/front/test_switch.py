@@ -1,7 +1,10 @@
 """What is between a front and shards: channels, room, and the ends of both, as docs/link.md says."""
 
+from dataclasses import replace
+
 import pytest
 
+from beanpole.front.limits import MOVES_PER_TURN
 from beanpole.front.switch import Switch
 from beanpole.protocol.limits import LINK_ROOM_BYTES, LINK_ROOM_BYTES_LEAST
 from beanpole.protocol.link import FrameReader, frame
@@ -198,3 +201,19 @@ def test_what_the_router_itself_asks_goes_to_no_client(house: House) -> None:
     assert house.front() == []
     assert found == [b"OK 14\r\n---\n- default\n\r\n"]
     assert len(house.switch.clients) == 1
+
+
+def test_another_map_is_taken_up_in_pieces_and_what_it_lacks_goes_last(house: House) -> None:
+    """Clients are served between two of them, also by shards that the map does not have."""
+    gone: list[Shard] = []
+    house.switch.note_gone = gone.append
+    house.say(1, DATA, b"".join(b"watch %d\r\n" % i for i in range(MOVES_PER_TURN)))
+    house.say(2, OPEN, ABOUT)
+    house.switch.use(Places(replace(TWO.map, epoch=2, shards={"a": A}, tubes={b"*": (A,)})))
+    assert not gone
+    house.switch.receive(frame(2, DATA, PUT))
+    assert (2, DATA, PUT) in house.shard("a")
+    assert not gone
+    house.switch.turn()
+    assert gone == [B]
+    assert "b" not in house.switch.links
