@@ -10,8 +10,9 @@ Puts go to the home. Whoever looks for jobs looks at all places: the homes under
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import blake2b
+from operator import itemgetter
 
 from beanpole.address import Address
 from beanpole.shard_ids import number_of
@@ -38,13 +39,21 @@ class Shard:
 
     def draw(self, name: bytes) -> int:
         """Return the greatest number that it draws for a name; -1: it draws none."""
-        digest = blake2b(b"%b %d" % (name, self.numbers[0])).digest()
+        digest = digest_of(name, self.numbers[0])
+        if self.weight == 1:  # as nearly all have
+            return int.from_bytes(digest[:4], "big")
         return max(DRAWS.unpack(digest)[: self.weight], default=-1)
+
+
+@lru_cache(256)
+def digest_of(name: bytes, number: int) -> bytes:
+    """Return what a shard draws from, by its number; each map of several asks for the same in turn."""
+    return blake2b(b"%b %d" % (name, number)).digest()
 
 
 def home_of(name: bytes, shards: Iterable[Shard]) -> Shard:
     """Return the shard that gets a name. Of equal draws the one of the smallest number counts."""
-    return max(shards, key=lambda shard: (shard.draw(name), -shard.numbers[0]))
+    return max([(shard.draw(name), -shard.numbers[0], shard) for shard in shards], key=itemgetter(0, 1))[2]
 
 
 def base_of(tube: bytes) -> bytes:
@@ -77,6 +86,8 @@ class ShardMap:
         """Return by which line of `tubes` a name goes: its own, else that of the longest prefix. None: by none."""
         if name in self.tubes:
             return name
+        if not self._prefix_sizes:
+            return None
         prefixes = (name[:size] + b"*" for size in self._prefix_sizes)
         return next((each for each in prefixes if each in self.tubes), None)
 
@@ -122,12 +133,14 @@ class Places:
 
     def _find(self, name: bytes) -> Place:
         homes = self.map.homes(name)
-        shards = dict.fromkeys(homes)
+        shards = {each.name: each for each in homes}  # by their names, as to hash a shard takes a microsecond
         if name in self.everywhere or name in self.map.everywhere:
-            shards |= dict.fromkeys(self.map.shards.values())
-        for each in self.map.before:
-            shards |= dict.fromkeys(self._by_number[shard.numbers[0]] for shard in each.holds(name))
-        return Place(homes, tuple(shards))
+            shards |= self.map.shards
+        for older in self.map.before:
+            for each in older.holds(name):
+                found = self._by_number[each.numbers[0]]
+                shards[found.name] = found
+        return Place(homes, tuple(shards.values()))
 
     def shard_of_id(self, id: int) -> Shard | None:
         """Return the shard that has given out an id; None: none of the map has."""
