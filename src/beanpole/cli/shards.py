@@ -13,6 +13,7 @@ from beanpole.cli.errors import Failure, forget_output
 from beanpole.cli.inspect import async_client
 from beanpole.cli.wrapping import SETTINGS
 from beanpole.errors import BeanpoleError, ExitCode, MapError
+from beanpole.observe.sampling import role_of
 from beanpole.observe.shards import Review, ShardSample, take_shard_sample
 from beanpole.shards.file import load
 from beanpole.shards.map import Places, Shard, ShardMap, base_of
@@ -158,7 +159,7 @@ def row_of(shard: Shard, found: ShardSample | None, failure: str) -> dict[str, o
         return record_of(shard) | dict.fromkeys(STATUS[2:-1], "") | {"state": failure}
     stats = found.stats
     return record_of(shard) | {
-        "server": stats.get("node", stats.hostname),
+        "server": stats.hostname + (f", leads in epoch {stats['cluster-epoch']}" if role_of(stats) else ""),
         "version": stats.get("beanpole-version", stats.version),
         "jobs": sum(found.jobs.values()),
         "tubes": len(found.jobs),
