@@ -36,9 +36,7 @@ class Lane:
 
     def __cinit__(self, shard: Shard):
         self.shard = shard
-        self.hushed = []
-        self.used = DEFAULT
-        self.watched = {DEFAULT}
+        self.used = self.watched = DEFAULT
 
     def __dealloc__(self):
         free(self.out.data)
@@ -54,8 +52,23 @@ class Lane:
     def tell(self, line):
         """Send a command whose reply nobody is given."""
         self.ask(line, len(line))
+        return self.hush()
+
+    # --- replies ------------------------------------------------------------------------------------------------------
+
+    def hush(self):
+        """Let nobody be given the reply that was asked for last."""
+        if self.hushed is None:
+            self.hushed = []
         self.hushed.append(self.asked)
         return 0
+
+    def is_hushed(self):
+        """Whether nobody is given the next reply."""
+        return self.hushed is not None and self.hushed[0] == self.answered + 1
+
+    def hushed_count(self):
+        return 0 if self.hushed is None else len(self.hushed)
 
     def available(self):
         """Return how many bytes of the next reply are there, up to the end of a frame; 0: more has to come."""
@@ -84,5 +97,64 @@ class Lane:
         self.left -= size
         if self.left or self.frames_left:
             return False
+        if self.is_hushed():
+            del self.hushed[0]
+            if len(self.hushed) == 0:
+                self.hushed = None
         self.answered += 1
         return True
+
+    # --- tubes --------------------------------------------------------------------------------------------------------
+
+    def use(self, tube):
+        """Let the shard know the used tube."""
+        if self.used != tube:
+            self.used = tube
+            self.tell(b"use " + tube + b"\r\n")
+        return 0
+
+    def watch(self, tube):
+        """Let the shard know that a tube is watched."""
+        if not self.watches(tube):
+            self.add(tube)
+            self.tell(b"watch " + tube + b"\r\n")
+        if self.spare and tube != DEFAULT:
+            self.remove(DEFAULT)
+            self.tell(b"ignore default\r\n")
+        self.spare = False
+        return 0
+
+    def ignore(self, tube):
+        """Let the shard know that a tube is not watched; in place of the last it watches `default`."""
+        if self.watches_one():
+            self.spare = True
+            if tube == DEFAULT:
+                return 0
+            self.add(DEFAULT)
+            self.tell(b"watch default\r\n")
+        self.remove(tube)
+        return self.tell(b"ignore " + tube + b"\r\n")
+
+    def watches(self, tube):
+        """Whether the shard takes a tube for watched."""
+        return tube == self.watched if self.all_watched is None else tube in self.all_watched
+
+    def watches_one(self):
+        return self.all_watched is None
+
+    def add(self, tube):
+        """Take note that the shard takes a tube for watched, too. One alone needs no set, which takes 200 bytes."""
+        if self.all_watched is not None:
+            self.all_watched.add(tube)
+        elif tube != self.watched:
+            self.all_watched = {self.watched, tube}
+            self.watched = None
+        return 0
+
+    def remove(self, tube):
+        """Take note that it does so no more, of one of several."""
+        self.all_watched.discard(tube)
+        if len(self.all_watched) == 1:
+            self.watched = self.all_watched.pop()
+            self.all_watched = None
+        return 0

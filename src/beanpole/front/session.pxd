@@ -70,7 +70,6 @@ cdef class Session:
     cpdef int run(self) except -1
     cdef int run_commands(self) except -1
     cdef int note_passed(self, Command command) except -1
-    cdef int tell_used(self, Lane lane) except -1
     cdef int go_on(self) except -1
     cdef int serve(self, Command command) except -1
     cdef tuple shards_for(self, int where, Command command)

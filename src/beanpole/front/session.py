@@ -221,7 +221,7 @@ class Session:
                 return 1  # it comes behind a reserve that waits on another shard
             self.hold = None
         if self.only is None and (where == Where.HOME or where == Where.PLACES or where == Where.TUBE):
-            self.tell_used(lane)
+            lane.use(self.used)
         decoder = self.decoder
         if decoder.before_mode == Mode.BODY:
             append(cython.address(lane.out), self.line, len(self.line))
@@ -241,15 +241,15 @@ class Session:
             self.used_place = self.places.place(self.used)
         elif command.verb == Verb.WATCH:
             tube = self.tube_of(command)
-            lane.watched.add(tube)
+            lane.add(tube)
             self.watched[tube] = self.places.place(tube)
         elif command.verb == Verb.NAME_SESSION:
             self.named = self.decoder.input[self.decoder.before_at : self.decoder.at]
         elif command.verb == Verb.KEEP_SESSION:
             self.keeping = self.decoder.input[self.decoder.before_at : self.decoder.at]
-        elif command.verb == Verb.IGNORE and len(lane.watched) > 1:
+        elif command.verb == Verb.IGNORE and not lane.watches_one():
             tube = self.tube_of(command)
-            lane.watched.discard(tube)
+            lane.remove(tube)
             self.watched.pop(tube, None)
         return 0
 
@@ -274,36 +274,8 @@ class Session:
                 made.tell(self.keeping)
             for tube, place in self.watched.items():
                 if shard in place.shards:
-                    self.tell_watched(made, tube)
+                    made.watch(tube)
         return made
-
-    def tell_used(self, lane):
-        """Let a shard know the used tube."""
-        if lane.used != self.used:
-            lane.used = self.used
-            lane.tell(b"use " + self.used + b"\r\n")
-        return 0
-
-    def tell_watched(self, lane: Lane, tube: bytes) -> None:
-        """Let a shard know that a tube is watched."""
-        if tube not in lane.watched:
-            lane.watched.add(tube)
-            lane.tell(b"watch " + tube + b"\r\n")
-        if lane.spare and tube != DEFAULT:
-            lane.watched.remove(DEFAULT)
-            lane.tell(b"ignore default\r\n")
-        lane.spare = False
-
-    def tell_ignored(self, lane: Lane, tube: bytes) -> None:
-        """Let a shard know that a tube is not watched; in place of the last it watches `default`."""
-        if len(lane.watched) == 1:
-            lane.spare = True
-            if tube == DEFAULT:
-                return
-            lane.watched.add(DEFAULT)
-            lane.tell(b"watch default\r\n")
-        lane.watched.remove(tube)
-        lane.tell(b"ignore " + tube + b"\r\n")
 
     # --- other maps, lost shards --------------------------------------------------------------------------------------
 
@@ -336,11 +308,11 @@ class Session:
             for tube in tubes:
                 place = self.watched.get(tube)
                 if place is not None and lane.shard in place.shards:
-                    self.tell_watched(lane, tube)
+                    lane.watch(tube)
             for tube in tubes:
                 place = self.watched.get(tube)
-                if place is not None and lane.shard not in place.shards and tube in lane.watched:
-                    self.tell_ignored(lane, tube)
+                if place is not None and lane.shard not in place.shards and lane.watches(tube):
+                    lane.ignore(tube)
         if has_waited:
             self.ask_again(self.watched_shards()[0])
         self.run()
@@ -383,7 +355,7 @@ class Session:
             self.stop_waiting(None)
             self.ask_again(shard)
             return True
-        if lane.asked - lane.answered == len(lane.hushed):
+        if lane.asked - lane.answered == lane.hushed_count():
             return True
         if self.waits or self.asked is None or lane not in self.asked or not self.may_fail[self.asked.index(lane)]:
             return False
@@ -412,7 +384,7 @@ class Session:
             tube: bytes = self.tube_of(command)
             self.used, self.used_place = tube, self.places.place(tube)
             if self.is_there(self.used_place.homes[0]):
-                self.tell_used(self.lane_to(self.used_place.homes[0]))
+                self.lane_to(self.used_place.homes[0]).use(self.used)
             return self.say(b"USING " + tube + b"\r\n")
         if verb == Verb.WATCH:
             return self.watch(self.tube_of(command))
@@ -442,7 +414,7 @@ class Session:
             self.watched[tube] = place
             self.waiting_places = None
             for shard in there:
-                self.tell_watched(self.lane_to(shard), tube)
+                self.lane_to(shard).watch(tube)
         return self.say(b"WATCHING %d\r\n" % len(self.watched))
 
     def ignore(self, tube):
@@ -454,8 +426,8 @@ class Session:
             self.waiting_places = None
             for each in self.lanes.values():
                 lane: Lane = cython.cast(Lane, each, typecheck=True)
-                if tube in lane.watched:
-                    self.tell_ignored(lane, tube)
+                if lane.watches(tube):
+                    lane.ignore(tube)
         return self.say(b"WATCHING %d\r\n" % len(self.watched))
 
     def say(self, words):
@@ -506,15 +478,12 @@ class Session:
             size: cython.Py_ssize_t = lane.available()
             if size == 0:
                 return False
-            is_hushed: cython.bint = bool(lane.hushed) and lane.hushed[0] == lane.answered + 1
+            is_hushed: cython.bint = lane.is_hushed()
             if not is_hushed:
                 append(cython.address(self.out), kept.data + kept.start, size)
-            if lane.give(size):
-                if is_hushed:
-                    del lane.hushed[0]
-                else:
-                    turn.count -= 1
-                    self.expected -= 1
+            if lane.give(size) and not is_hushed:
+                turn.count -= 1
+                self.expected -= 1
         return True
 
     def add_lane(self, lane):
@@ -596,7 +565,7 @@ class Session:
             self.finished = not question.may_fail
             return None
         if question.tells == Tells.USED:
-            self.tell_used(lane)
+            lane.use(self.used)
         lane.ask(question.data, len(question.data))
         return lane
 
@@ -612,16 +581,13 @@ class Session:
                     if self.waits:
                         break
                     return None
-                is_hushed: cython.bint = bool(lane.hushed) and lane.hushed[0] == lane.answered + 1
+                is_hushed: cython.bint = lane.is_hushed()
                 if not is_hushed:
                     append(cython.address(lane.whole), lane.kept.data + lane.kept.start, size)
-                if lane.give(size):
-                    if is_hushed:
-                        del lane.hushed[0]
-                    elif self.waits:
-                        reply = self.reply_of(lane)
-                        self.stop_waiting(lane)
-                        return lane.shard, reply
+                if lane.give(size) and self.waits and not is_hushed:
+                    reply = self.reply_of(lane)
+                    self.stop_waiting(lane)
+                    return lane.shard, reply
         return None if self.waits else [self.reply_of(each) for each in self.asked]
 
     def reply_of(self, lane: Lane | None) -> bytes:
@@ -637,7 +603,7 @@ class Session:
             if each is not None and each is not answered:
                 lane: Lane = cython.cast(Lane, each, typecheck=True)
                 taken(cython.address(lane.whole))
-                lane.hushed.append(lane.asked)
+                lane.hush()
                 lane.tell(b"cancel-reserve\r\n")
 
     def end_wait(self, turn: Answering, words: bytes) -> bool:
