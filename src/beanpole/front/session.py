@@ -266,15 +266,16 @@ class Session:
             self.away = shard
             return None
         self.lanes[shard.name] = made
-        if self.only is None:
-            made.spare = True
-            if self.named is not None:
-                made.tell(self.named)
-            if self.keeping is not None:
-                made.tell(self.keeping)
-            for tube, place in self.watched.items():
-                if shard in place.shards:
-                    made.watch(tube)
+        made.spare = True
+        if self.named is not None:
+            made.tell(self.named)
+        if self.keeping is not None:
+            made.tell(self.keeping)
+        if self.only is not None:
+            made.use(self.used)
+        for tube, place in self.watched.items():
+            if shard in place.shards:
+                made.watch(tube)
         return made
 
     # --- other maps, lost shards --------------------------------------------------------------------------------------
@@ -356,6 +357,8 @@ class Session:
             self.ask_again(shard)
             return True
         if lane.asked - lane.answered == lane.hushed_count():
+            lane.answered = lane.asked  # a gather that has its answer waits for no other
+            self.go_on()
             return True
         if self.waits or self.asked is None or lane not in self.asked or not self.may_fail[self.asked.index(lane)]:
             return False

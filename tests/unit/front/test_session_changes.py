@@ -136,3 +136,22 @@ def test_what_asks_those_that_are_there_waits_while_none_is(client: Client, comm
         assert client.lose(name)
     client.world.settle()
     assert client.take().startswith(b"OK ")
+
+
+def test_a_channel_in_place_of_a_lost_one_is_told_of_the_session() -> None:
+    client = World(made(A)).client()
+    client.ask(b"use mail\r\nwatch mail\r\nignore default\r\n")
+    assert client.lose("a")
+    shown = client.ask(b"list-tube-used\r\nlist-tubes-watched\r\n")
+    assert shown == b"USING mail\r\nOK 11\r\n---\n- mail\n\r\n"
+
+
+def test_a_reserve_that_has_its_job_waits_for_nothing_more_of_a_shard_that_is_lost() -> None:
+    """When the map changes a cancel-reserve is sent behind it; its reply need not come."""
+    world = World(made(A))
+    worker = world.client()
+    worker.ask(b"reserve\r\n")
+    world.use(Places(replace(made(A, B, C).map, epoch=2, before=(world.places.map,))))
+    worker.session.take(A, b"RESERVED 1 1\r\nx\r\n")
+    assert worker.lose("a")
+    assert worker.session.take_out() == b"RESERVED 1 1\r\nx\r\n"
