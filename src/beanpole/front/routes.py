@@ -421,17 +421,17 @@ def set_schedule(request: Request) -> Gathering[bytes]:
 
 
 class By(IntEnum):
-    """What says where a command goes."""
+    """What says where a command goes; numbered as Where of session.pxd."""
 
     OWN = 0  # the router answers it itself
-    PUT = 1  # the home of the tube that is named, or used; of a spread tube one of them
-    ID = 2
-    IDS = 3
-    HOME = 4  # that of the tube that is named
-    TUBE = 5  # all its places
-    USED = 6  # all places of the tube in use
-    WATCHED = 7  # all places of the watched tubes
-    EVERY = 8  # all shards
+    USED_HOME = 1  # the home of the tube in use; of a spread tube one of them
+    USED = 2  # all places of the tube in use
+    HOME = 3  # the home of the tube that is named, else in use
+    TUBE = 4  # all its places
+    ID = 5
+    IDS = 6
+    EVERY = 7  # all shards
+    WATCHED = 8  # all places of the watched tubes
 
 
 class Row(NamedTuple):
@@ -445,8 +445,10 @@ class Row(NamedTuple):
 
 ROUTES: dict[Verb, Row] = {
     **dict.fromkeys((Verb.USE, Verb.WATCH, Verb.IGNORE, Verb.LIST_TUBE_USED, Verb.LIST_TUBES_WATCHED), Row(By.OWN)),
-    **dict.fromkeys((Verb.CANCEL_RESERVE, Verb.NAME_SESSION, Verb.QUIT), Row(By.OWN)),
-    **dict.fromkeys((Verb.PUT, Verb.PUT_JOB), Row(By.PUT)),
+    **dict.fromkeys((Verb.NAME_SESSION, Verb.QUIT), Row(By.OWN)),
+    Verb.PUT: Row(By.USED_HOME),
+    Verb.PUT_JOB: Row(By.HOME),
+    Verb.CANCEL_RESERVE: Row(By.WATCHED),
     **dict.fromkeys((Verb.DELETE, Verb.RELEASE, Verb.BURY, Verb.TOUCH, Verb.KICK_JOB, Verb.PEEK), Row(By.ID)),
     **dict.fromkeys((Verb.STATS_JOB, Verb.RESERVE_JOB, Verb.FAIL_JOB, Verb.SNOOZE_JOB), Row(By.ID)),
     **dict.fromkeys((Verb.CHANGE_BODY, Verb.CANCEL_JOB), Row(By.ID)),

@@ -21,7 +21,7 @@ from cython.cimports.libc.stdlib import free
 
 from beanpole.front.gather import Ask, Request, Reserving, Tells, Wait
 from beanpole.front.lane import DEFAULT
-from beanpole.front.routes import ROUTES, By, widened
+from beanpole.front.routes import ROUTES, widened
 from beanpole.shards.map import Place, Places, Shard, home_of
 
 EXPECTED_MAX = cython.declare(int64_t, 1_000)  # replies that a client may be waiting for
@@ -696,23 +696,9 @@ class Session:
         return found
 
 
-WHERE = {
-    By.OWN: Where.OWN,
-    By.PUT: Where.TUBE,
-    By.ID: Where.ID,
-    By.IDS: Where.IDS,
-    By.HOME: Where.TUBE,
-    By.TUBE: Where.TUBE_PLACES,
-    By.USED: Where.PLACES,
-    By.WATCHED: Where.WATCHED,
-    By.EVERY: Where.EVERY,
-}
-
 for each, row in ROUTES.items():
-    where_of[cython.cast(cython.int, each)] = WHERE[row.by]
+    where_of[cython.cast(cython.int, each)] = row.by
     always[cython.cast(cython.int, each)] = row.always
 
-where_of[cython.cast(cython.int, Verb.PUT)] = Where.HOME
-where_of[cython.cast(cython.int, Verb.CANCEL_RESERVE)] = Where.WATCHED
 for each in MISTAKES:
     where_of[cython.cast(cython.int, each)] = Where.MISTAKE

@@ -108,7 +108,7 @@ class Session:
     def shards_for(self, by: By, command: Command) -> Sequence[Shard]:
         tube = command.tube if command.verb < Verb.LIST_EXTENSIONS else command.arguments.get("tube", self.used)
         assert isinstance(tube, bytes)
-        if by == By.PUT:
+        if command.verb in {Verb.PUT, Verb.PUT_JOB}:
             self.put_count += 1
             what = command.arguments.get("group", command.arguments.get("key"))
             homes = self.place(tube if command.verb == Verb.PUT_JOB else self.used).homes
