@@ -85,11 +85,12 @@ async def run(it: Installation, faults: dict[str, Fault], seconds: float, client
         kept = KeptWorker(it.routers)
         crowd: list[Client | KeptWorker] = [kept, *(Client(it, f"c{n}") for n in range(clients))]
         tasks = [asyncio.create_task(each.run()) for each in crowd]
-        ends_at = time.monotonic() + seconds
+        ends_at, left = time.monotonic() + seconds, list[str]()
         while time.monotonic() < ends_at:
             await asyncio.sleep(random.random() * 2)
             account.backlog_max = random.choice(BACKLOGS)
-            name = random.choice(list(faults))
+            left = left or random.sample([*faults], len(faults))
+            name = left.pop()
             await faults[name](it)
             it.check()
             done[name] += 1
@@ -99,7 +100,9 @@ async def run(it: Installation, faults: dict[str, Fault], seconds: float, client
         await asyncio.sleep(SETTLE_S)
         await empty(it.routers[0], account, EMPTY_S)
         account.wrong += kept.wrong()
-        done["handlers that ran"] = kept.begun.total()
+        done["handler run"] = kept.begun.total()
+        if isinstance(it, MappedInstallation):
+            done["another map"], done["map left out of before"] = it.epoch - 1, it.left_out
     finally:
         await it.stop()
     return done

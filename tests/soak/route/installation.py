@@ -106,6 +106,8 @@ class MappedInstallation(Installation):
     """Routers, and three shards: a cluster of two nodes, and two servers."""
 
     epoch = 0
+    left_out = 0
+    """Maps that are not before the newest any more."""
 
     def __init__(self, folder: Path, *given: Any) -> None:  # noqa: ANN401 - as above
         self.file = folder / "shards.toml"
@@ -159,6 +161,7 @@ class MappedInstallation(Installation):
         while self.before and time.monotonic() < give_up_at:
             if gone := await self.needless():
                 self.before.remove(gone[0])
+                self.left_out += 1
                 self.write(self.text)
                 break
 
