@@ -131,10 +131,14 @@ class Review:
     # --- What may go --------------------------------------------------------------------------------------------------
 
     def advice(self) -> Iterator[str]:
-        """Return of each map before this one, and of each shard without weight, whether it may be taken out now."""
+        """Return of each map before this one, and of each shard without weight, whether it may be taken out now.
+
+        All that may be taken out may be so together: of two maps by which the same jobs lie, one stays.
+        """
         missing = [name for name in self.map.shards if name not in self.samples]
+        kept = self.map.before
         for older in self.map.before:
-            rest = replace(self.map, before=tuple(each for each in self.map.before if each is not older))
+            rest = replace(self.map, before=tuple(each for each in kept if each is not older))
             lying = [f"{tube} on {name}" for name, tube in self.outside(rest) if (name, tube) not in self.strays]
             if lying:
                 yield f"{older.file} stays in before: {named(lying)}"
@@ -143,6 +147,7 @@ class Review:
             elif why := self._older_routers():
                 yield f"{older.file} stays in before: {why}"
             else:
+                kept = rest.before
                 yield f"{older.file} may leave before: nothing lies by it alone"
         needed = {name for older in self.map.before for name in older.shards}
         for shard in self.map.shards.values():

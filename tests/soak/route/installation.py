@@ -152,7 +152,7 @@ class MappedInstallation(Installation):
         whole.rename(self.file)
 
     async def change_or_leave_out(self) -> None:
-        """Change the map, or leave out one before by which nothing lies, as an operator does who asks for that."""
+        """Change the map, or leave out those before by which nothing lies, as an operator does who asks for that."""
         if len(self.before) < BEFORE_MAX and random.random() < 0.7:
             self.change()
             return
@@ -160,13 +160,13 @@ class MappedInstallation(Installation):
         give_up_at = time.monotonic() + DRAIN_S
         while self.before and time.monotonic() < give_up_at:
             if gone := await self.needless():
-                self.before.remove(gone[0])
-                self.left_out += 1
+                self.before = [each for each in self.before if each not in gone]
+                self.left_out += len(gone)
                 self.write(self.text)
                 break
 
     async def needless(self) -> list[int]:
-        """Return which maps before may go, each alone, when all routers have had time to read the newest."""
+        """Return which maps before may go when all routers have had time to read the newest."""
         await asyncio.sleep(SETTLE_S)
         newest = load(self.file)
         review = Review(newest, (await ask_all(newest, take_shard_sample))[0])

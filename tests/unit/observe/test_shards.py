@@ -114,6 +114,15 @@ def test_a_map_before_may_go_when_nothing_needs_it(of_b: dict[str, object], advi
     assert list(review(*three(**of_b), newest=CHANGED).advice()) == [advice]
 
 
+def test_of_two_maps_by_which_the_same_jobs_lie_one_stays() -> None:
+    older = (replace(OLDER, file="2.toml", epoch=2), OLDER)
+    found = review(*three(jobs={"mail": 1}), newest=replace(NEWEST, before=older))
+    assert list(found.advice()) == [
+        "2.toml may leave before: nothing lies by it alone",
+        "1.toml stays in before: mail on b",
+    ]
+
+
 def test_nothing_may_go_while_a_shard_does_not_answer() -> None:
     found = review(*three()[:2], newest=CHANGED)
     assert list(found.advice()) == ["1.toml stays in before: what c has is not known"]
