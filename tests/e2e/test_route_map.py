@@ -169,6 +169,7 @@ def test_another_map_is_used_by_clients_that_are_there(tmp_path: Path) -> None:
             wait_until(lambda: found.router.events("map read"), "another map")
             put(client, "text", FIRST["c"])
             worker.expect(b"RESERVED %d 1\r\nx\r\n" % FIRST["c"])
+            wait_until(lambda: client.statistic("link-map-epoch") == 2, "the shards know by which map all go")
 
 
 def test_a_map_that_is_wrong_is_refused_in_one_line(tmp_path: Path) -> None:

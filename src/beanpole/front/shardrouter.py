@@ -160,6 +160,7 @@ class ShardRouter(Router):
         """Go on by another map."""
         self.logger.info("map read", file=newest.file, epoch=newest.epoch, shards=len(newest.shards))
         self.note_facts()
+        self.ask_ns = 0  # with the question the shards hear of the map
         self.switch.use(Places(newest, self.dead))
         for name, link in self.switch.links.items():
             if name not in self.uplinks:

@@ -262,8 +262,9 @@ class Switch:
         return self.pump(client)
 
     def ask(self, commands: bytes, done: Callable[[bytes], object]) -> None:
-        """Ask the shards as a client would; `done` is called with the replies."""
-        client: Client = self.open(-1 - len(self.clients), b"")
+        """Ask the shards as a client would; `done` is called with the replies. They hear by which map all go."""
+        description = b"" if self.moving else b"map %d\n" % self.places.map.epoch
+        client: Client = self.open(-1 - len(self.clients), description)
         client.done = done
         client.answer = bytearray()
         client.receive(commands)

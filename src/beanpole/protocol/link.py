@@ -32,6 +32,7 @@ KINDS: tuple[tuple[str, bool, tuple[int, int], tuple[int, int]], ...] = (
 bytes of its payload at least and at most, from a front and from a server."""
 
 FIRST_LINE = re.compile(rb"beanpole-link 1 (-|[A-Za-z0-9_-]{1,64}) (\d{1,18}) (\d{1,18})\r\n")
+MAP = re.compile(rb"map (\d{1,18})\n")
 LINK = re.compile(rb"LINK (\d{1,18}) (\d{1,18})\r\n")
 LEADER = re.compile(rb"LEADER ([!-~]{1,400})\r\n")
 
@@ -45,6 +46,12 @@ def read_first_line(line: bytes) -> tuple[str, int, int] | None:
     """Return cluster, epoch and map epoch of a front's first line; None: it is none."""
     found = FIRST_LINE.fullmatch(line)
     return (found[1].decode(), int(found[2]), int(found[3])) if found else None
+
+
+def read_map_epoch(about: bytes, before: int) -> int:
+    """Return the epoch of a front's map, as an OPEN says it in front of all else; if it does not, what it was."""
+    found = MAP.match(about)
+    return int(found[1]) if found else before
 
 
 def link_line(shard: int, body_bytes_max: int) -> bytes:

@@ -27,7 +27,7 @@ from cython.cimports.libc.stdint import int64_t, uint32_t
 from cython.cimports.libc.stdlib import free
 
 from beanpole.protocol import limits as protocol_limits
-from beanpole.protocol.link import KINDS, link_line, read_first_line
+from beanpole.protocol.link import KINDS, link_line, read_first_line, read_map_epoch
 from beanpole.server import limits
 from beanpole.server.listener import peer_text
 from beanpole.server.turn import nothing
@@ -294,6 +294,8 @@ class Link(Carrier):
         about: bytes = self.reader.payload[: self.reader.size]
         if not is_text(about):
             return self.end("text of OPEN")
+        if about.startswith(b"map "):
+            self.map_epoch = read_map_epoch(about, self.map_epoch)
         channel: Channel = Channel()
         channel.link = self
         channel.number = number

@@ -63,6 +63,14 @@ def test_clients_are_named_as_themselves() -> None:
         assert b"10.0.0.7:40112" in front.say(2, b"explain 1\r\n")
 
 
+def test_the_epoch_of_the_map_may_change_with_any_client() -> None:
+    with linked() as (house, front):
+        for about, epoch in ((b"map 7\n", "7"), (PEER, "7"), (b"map 12\n" + PEER, "12"), (b"map x\n", "12")):
+            front.open(1, b"quit\r\n", about)
+            assert house.clients.link_facts()["link-map-epoch"] == epoch
+            front.send((1, CLOSE, b"\0"))
+
+
 def test_connections_that_come_and_go_are_reported_where_that_is_asked_for() -> None:
     with linked() as (house, front):
         house.clients.observe_connections = True
