@@ -71,7 +71,9 @@ class ShardLink(LinkSocket):
     @property
     def commands(self) -> int:
         """Commands that were sent to the shard."""
-        return self.asked + sum([cython.cast(Channel, each).asked for each in self.channels if each is not None])
+        return self.asked + sum(
+            [cython.cast(Channel, each, typecheck=True).asked for each in self.channels if each is not None]
+        )
 
     @property
     def missing_s(self) -> float:
