@@ -249,7 +249,7 @@ def questions(way: Way, _seconds: float) -> Figures:
 def asked_for_a_job(way: Way, putting: Address) -> float:
     """Put jobs at an address, and take them at the way's."""
     with closing(dial(putting)) as producer, closing(dial(way.address)) as worker:
-        ask(producer, b"use spread\r\n"), ask(worker, b"watch spread\r\n")
+        ask(producer, b"use spread\r\n"), ask(worker, b"watch spread\r\n"), ask(worker, b"ignore default\r\n")
         for _ in range(QUESTIONED_JOBS):
             ask(producer, b"put 0 0 60 1\r\nx\r\n")
         before = sum(commands_of(each) for each in way.servers)
@@ -276,6 +276,7 @@ def waited_us(way: Way, tube: bytes, seconds: float) -> float:
     times = []
     with closing(dial(way.address)) as producer, closing(dial(way.address)) as worker:
         ask(producer, b"use " + tube + b"\r\n"), ask(worker, b"watch " + tube + b"\r\n")
+        ask(worker, b"ignore default\r\n")
         ends_at = time.monotonic() + 2 * seconds
         while time.monotonic() < ends_at:
             worker.sendall(b"reserve\r\n")
