@@ -72,6 +72,8 @@ def test_top_has_one_list_of_tubes_the_sums_and_who_is_away(two: Two) -> None:
     assert (found["server"]["shards"], found["server"]["current-jobs-ready"]) == (2, 4)
     tubes = {each["name"]: (each["shards"], each["current-jobs-ready"]) for each in found["tubes"]}
     assert tubes == {"both": ("a, b", 2), "mail": ("a", 1), "push": ("b", 1), "default": ("a, b", 0)}
+    alone = two.say("top", "--once", "--url", f"{HOST}:{two.second.port}")
+    assert "shards" not in alone["server"], "a server that the line names goes before the variable's map"
     two.second.signal(signal.SIGKILL)
     two.second.wait_exit()
     found = two.say("top", "--once")
