@@ -10,10 +10,11 @@ from tests.simulation.route.clients import Client, Crowd
 from tests.simulation.route.world import MS, Router, World
 from tests.simulation.runner import NS_PER_S
 
-RUN_NS = 2 * NS_PER_S
+FAULTS_NS = 2 * NS_PER_S
+QUIET_NS = 2 * NS_PER_S  # in which jobs wait for no fault any more
 END_NS = 20 * NS_PER_S
 FAULT_SHARE = 0.004
-SEEDS = seeds(24, "ROUTE_WORLD_SEED")
+SEEDS = seeds(16, "ROUTE_WORLD_SEED")
 BLOCKS = 4
 
 
@@ -112,17 +113,19 @@ class Run:
         self.rng.choice(self.routers).use(self.world.maps[-1])
 
     def run(self) -> "Run":
-        """Run all of it, and check what is true in the end."""
+        """Let there be faults, then only clients, then nothing new; check what is true in the end."""
         world = self.world
-        ends_ns = world.clock.now_ns + RUN_NS
+        ends_ns = world.clock.now_ns + FAULTS_NS
         while world.clock.now_ns < ends_ns:
             world.step()
             if self.rng.random() < FAULT_SHARE:
                 self.fail()
-        self.is_over = True
         for router in self.routers:
             router.use(world.maps[-1])
-        while world.clock.now_ns < ends_ns + END_NS:
+        while world.clock.now_ns < ends_ns + QUIET_NS:
+            world.step()
+        self.is_over = True
+        while world.clock.now_ns < ends_ns + QUIET_NS + END_NS:
             world.step()
         self.crowd.check()
         return self
