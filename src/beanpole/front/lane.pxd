@@ -17,6 +17,7 @@ cdef class Lane:
     cdef bytes watched                   # the tube that it takes for watched; None: it does so for several
     cdef set all_watched                 # those; None: it is one
     cdef readonly bint ends              # no reserve is to wait there any more
+    cdef bint drains                     # the shard has said that it takes no jobs
     cdef bint spare                      # `default` is the only one, and is not wanted: a session has to watch one
     cdef int ask(self, const char *data, Py_ssize_t size) except -1
     cdef int tell(self, bytes line) except -1

@@ -89,6 +89,8 @@ class Lane:
                 self.frames_left -= 1
             elif found.word == Word.JOBS or found.word == Word.SCHEDULES:
                 self.frames_left = found.number
+            elif found.word == Word.DRAINING:
+                self.drains = True
         return min(there, self.left)
 
     def give(self, size):

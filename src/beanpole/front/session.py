@@ -199,7 +199,8 @@ class Session:
             return home_of(self.tube_of(command) + b" " + word, homes)
         for _ in homes:
             self.spread += 1
-            if self.is_there(homes[self.spread % len(homes)]):
+            home = homes[self.spread % len(homes)]
+            if self.is_there(home) and not self.lane_to(home).drains:
                 break
         return homes[self.spread % len(homes)]
 
@@ -552,7 +553,8 @@ class Session:
         self.waits = isinstance(questions, Wait)
         self.until_ns = questions.until_ns if self.waits else None
         asks = questions.asks if self.waits else questions
-        self.may_fail = [each.may_fail for each in asks]
+        # A job that is under way over a link that is lost waits for a kept session: its client has to return for it.
+        self.may_fail = [each.may_fail and (self.keeping is None or each.tells != Tells.WATCHED) for each in asks]
         self.asked = [self.put_question(each) for each in asks]
         if self.finished:
             self.asked = None

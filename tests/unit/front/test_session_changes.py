@@ -155,3 +155,19 @@ def test_a_reserve_that_has_its_job_waits_for_nothing_more_of_a_shard_that_is_lo
     worker.session.take(A, b"RESERVED 1 1\r\nx\r\n")
     assert worker.lose("a")
     assert worker.session.take_out() == b"RESERVED 1 1\r\nx\r\n"
+
+
+def test_a_kept_session_whose_job_was_under_way_over_a_lost_link_has_to_return_for_it(client: Client) -> None:
+    """The shard keeps a job for it of which the client was not told."""
+    client.ask(b"keep-session 60 0123456789abcdef0123456789abcdef\r\nwatch mail\r\nwatch push\r\n")
+    client.send(b"reserve-with-timeout 0\r\n")
+    (asked,) = client.session.take_asked()
+    assert not client.lose(asked)
+
+
+def test_jobs_of_a_spread_tube_pass_over_a_shard_that_has_said_that_it_drains(client: Client) -> None:
+    client.world.engines["b"].draining = True
+    client.ask(b"use spread\r\n")
+    replies = [client.ask(put(b"x")).split()[0] for _ in range(9)]
+    assert replies.count(b"DRAINING") == 1
+    assert replies.count(b"INSERTED") == 8
