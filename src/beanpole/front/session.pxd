@@ -65,6 +65,7 @@ cdef class Session:
     cdef readonly bint needs_input       # all that has come was run, but for the beginning of a command
     cdef bint may_hold                   # it has reserved: shards may have given it jobs
     cdef readonly bint finished          # nothing is run any more: the client is closed when `out` has gone
+    cdef bint cut                        # that is so as a shard went away, and no doing of the client's
     cdef int take_input(self, const char *data, Py_ssize_t size) except -1
     cdef int take_replies(self, Lane lane, const char *data, Py_ssize_t size) except -1
     cpdef int run(self) except -1

@@ -19,6 +19,7 @@ from cython.cimports.beanpole.protocol.extensions import Kind, bit
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.stdlib import free
 
+from beanpole.errors import UnexpectedReplyError
 from beanpole.front.gather import Ask, Request, Reserving, Tells, Wait
 from beanpole.front.lane import DEFAULT
 from beanpole.front.routes import ROUTES, widened
@@ -59,7 +60,7 @@ class Session:
         clock: Callable[[], int],
         about: Mapping[bytes, bytes],
     ):
-        """`body_bytes_max` is the least of the shards'; `clock` says nanoseconds; `about`: see Client.facts."""
+        """`body_bytes_max` is the greatest of the shards'; `clock` says nanoseconds; `about`: see Client.facts."""
         shards = tuple(places.map.shards.values())
         self.places = places
         self.clock = clock
@@ -549,6 +550,8 @@ class Session:
                 self.keeping = turn.keeping
             self.expected -= 1
             return True
+        except (ValueError, LookupError, ArithmeticError) as error:
+            raise UnexpectedReplyError(f"{type(error).__name__}: {error}") from error
         turn.count = 1
         self.waits = isinstance(questions, Wait)
         self.until_ns = questions.until_ns if self.waits else None
@@ -567,7 +570,7 @@ class Session:
         lane: Lane = self.lane_to(question.shard)
         self.away = None
         if lane is None:
-            self.finished = not question.may_fail
+            self.finished = self.cut = not question.may_fail
             return None
         if question.tells == Tells.USED:
             lane.use(self.used)

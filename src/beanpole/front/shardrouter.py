@@ -49,7 +49,7 @@ class ShardRouter(Router):
         self.facts: dict[bytes, bytes] = {}
         self.dead: frozenset[bytes] = frozenset()
         wait_ns = int(self.settings.wait_s * 1e9)
-        self.switch = Switch(Places(self.map), limits.BODY_BYTES_MAX_DEFAULT, now_ns, self.facts, wait_ns)
+        self.switch = Switch(Places(self.map), limits.BODY_BYTES_MAX_CEILING, now_ns, self.facts, wait_ns)
         self.switch.note_mistake = self.note_mistake
         self.switch.note_gone = self.note_gone
         self.uplinks: dict[str, Uplink] = {}  # by the names of shards
@@ -106,7 +106,7 @@ class ShardRouter(Router):
     def note_shard(self, shard: str, address: str) -> None:
         self.links_opened += 1
         known = [each.body_bytes_max for each in self.uplinks.values() if each.body_bytes_max]
-        self.switch.body_bytes_max = min(known)
+        self.switch.body_bytes_max = max(known)  # a shard that takes less says so itself
         self.logger.info("link opened", shard=shard, link=address)
         self.begin_if_ready()
         self.front.poll()
@@ -177,6 +177,8 @@ class ShardRouter(Router):
         if found != self.dead:
             self.dead = found
             self.switch.use(Places(self.map, self.dead))
+        if rules:  # there may be another page
+            self.switch.ask(b"list-rules after=%b\r\n" % rules[-1][b"pattern"].strip(b'"'), self.note_rules)
 
     # --- what it counts -----------------------------------------------------------------------------------------------
 

@@ -49,7 +49,7 @@ cdef class ShardLink(LinkSocket):
 @cython.final
 cdef class Switch:
     cdef object places                   # `Places`
-    cdef public Py_ssize_t body_bytes_max         # the least of the shards'
+    cdef public Py_ssize_t body_bytes_max         # the greatest of the shards'
     cdef object clock                    # `Callable[[], int]`
     cdef object about                    # `Mapping[bytes, bytes]`: what `stats` says of the router itself
     cdef int64_t wait_ns                 # how long a command waits for a shard that is away
@@ -64,6 +64,7 @@ cdef class Switch:
     cdef list touched                    # clients that may have something to send
     cdef readonly object counts          # `Counts`
     cdef readonly dict waiting           # clients of which a command waits for a shard
+    cdef int64_t own_number              # of what the router itself has asked last
     cdef bint draining
     cdef list moving                     # clients that do not all go by the map in use yet
     cdef int take_frames(self) except -1

@@ -51,8 +51,11 @@ class Client(Session):
     """A client of the front, by its channel there; or what the router itself asks."""
 
     def open_lane(self, shard: Shard) -> Lane | None:
-        """Begin a channel. None: there is no link, or no place in it."""
-        link: ShardLink = cython.cast(ShardLink, self.switch.links[shard.name], typecheck=True)
+        """Begin a channel. None: there is no link, no place in it, or the map has no such shard any more."""
+        found = self.switch.links.get(shard.name)
+        if found is None:
+            return None
+        link: ShardLink = cython.cast(ShardLink, found, typecheck=True)
         is_numbered: cython.bint = bool(link.free_channels) or len(link.channels) <= CHANNELS_MAX
         return link.open_channel(self) if link.is_open and is_numbered else None
 
@@ -149,7 +152,11 @@ class ShardLink(LinkSocket):
                 self.free_channels.append(channel.number)
                 if client is not None:
                     add_number(cython.address(self.out), channel.number, Kind.CLOSE, BY_US)
-                    switch.lose(channel)
+                    if channel.asked - channel.answered > channel.hushed_count():
+                        del client.lanes[self.shard.name]
+                        switch.close(client, BY_US)  # asked again, it would close the next one, too
+                    else:
+                        switch.lose(channel)
             elif client is None:
                 continue  # it is passed over: our own CLOSE is under way
             elif reader.kind == Kind.ROOM:
@@ -266,7 +273,8 @@ class Switch:
     def ask(self, commands: bytes, done: Callable[[bytes], object]) -> None:
         """Ask the shards as a client would; `done` is called with the replies. They hear by which map all go."""
         description = b"" if self.moving else b"map %d\n" % self.places.map.epoch
-        client: Client = self.open(-1 - len(self.clients), description)
+        self.own_number -= 1
+        client: Client = self.open(self.own_number, description)
         client.done = done
         client.answer = bytearray()
         client.receive(commands)
@@ -320,7 +328,7 @@ class Switch:
         if client.out.size == client.out.start:
             is_over: cython.bint = client.finished and not client.turns
             if is_over or (self.draining and client.is_idle):
-                return self.close(client, BY_CLIENT)
+                return self.close(client, BY_US if client.cut else BY_CLIENT)
         if client.taken >= ROOM_BYTES_LEAST and client.needs_input and client.number >= 0:
             add_number(cython.address(self.out), client.number, Kind.ROOM, client.taken)
             client.taken = 0

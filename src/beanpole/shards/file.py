@@ -113,6 +113,8 @@ def load(path: Path, in_use: ShardMap | None = None) -> ShardMap:
     for one in before.values():
         check_same_shards(file, newest, one)
     found = replace(newest, before=tuple(sorted(before.values(), key=lambda each: -each.epoch)))
+    for each in in_use.shards.values() if in_use is not None else ():
+        check_number(file, newest.shards.get(each.name, each), each, "the map in use")
     if in_use is not None and found != in_use and found.epoch <= in_use.epoch:
         raise file.wrong(
             f"epoch: another map has {in_use.epoch} and is in use; what changes gets a greater one", "epoch"
@@ -227,10 +229,15 @@ def check_same_shards(file: File, newest: ShardMap, older: ShardMap) -> None:
                 f"before: {older.file} has a shard {each.name}: keep it, with weight = 0, while its jobs are looked for"
             )
             raise file.wrong(why, "before")
-        if now.numbers[: len(each.numbers)] != each.numbers:
-            had = ", ".join(map(str, each.numbers))
-            why = f"{each.name}: number: {older.file} has {had}; a shard keeps its numbers, and new ones follow"
-            raise file.wrong(why, "shard", each.name, "number")
+        check_number(file, now, each, older.file)
+
+
+def check_number(file: File, now: Shard, before: Shard, where: object) -> None:
+    """Check that a shard keeps its numbers. Raises MapError: ids would lead to another."""
+    if now.numbers[: len(before.numbers)] != before.numbers:
+        had = ", ".join(map(str, before.numbers))
+        why = f"{now.name}: number: {where} has {had}; a shard keeps its numbers, and new ones follow"
+        raise file.wrong(why, "shard", now.name, "number")
 
 
 # --- Reading again ----------------------------------------------------------------------------------------------------

@@ -217,3 +217,40 @@ def test_another_map_is_taken_up_in_pieces_and_what_it_lacks_goes_last(house: Ho
     house.switch.turn()
     assert gone == [B]
     assert "b" not in house.switch.links
+
+
+# --- What must not end the router -------------------------------------------------------------------------------------
+
+
+def test_a_shard_that_a_map_leaves_out_while_it_is_to_be_asked_is_passed_over(house: House) -> None:
+    house.say(1, DATA, b"watch mail\r\nwatch push\r\nreserve\r\n")
+    assert house.shard("a")[-1][2].endswith(b"reserve-with-timeout 0\r\n")
+    house.switch.use(made(A))
+    house.front()
+    house.shard("a")
+    house.answer("a", 1, DATA, b"WATCHING 2\r\nTIMED_OUT\r\nWATCHING 3\r\n")
+    assert house.shard("a")[-1][2].startswith(b"reserve-many 0 ")
+
+
+def test_questions_of_the_routers_own_are_each_answered_though_clients_come_and_go(house: House) -> None:
+    answers: list[bytes] = []
+    house.switch.ask(b"list-rules\r\n", answers.append)
+    house.say(1, CLOSE, b"\0")
+    house.switch.ask(b"list-rules\r\n", answers.append)
+    house.front()
+    for number in (1, 2):
+        for name in "ab":
+            house.answer(name, number, DATA, b"OK 7\r\n--- []\n\r\n")
+    assert len(answers) == 2
+    assert not house.switch.clients
+
+
+def test_a_reply_that_makes_no_sense_to_a_gather_closes_its_client_and_is_told(house: House) -> None:
+    house.say(1, DATA, b"list-sessions\r\n")
+    assert house.answer("a", 1, DATA, b"OK 9\r\n---\n- x:\n\r\n") == [(1, CLOSE, b"")]
+    assert [(shard, why.partition(":")[0]) for shard, why in house.mistakes] == [(A, "ValueError")]
+
+
+def test_a_shard_that_takes_no_more_clients_is_not_asked_again_and_again(house: House) -> None:
+    house.say(1, DATA, b"watch mail\r\nwatch push\r\nignore default\r\nreserve\r\n")
+    assert house.answer("a", 1, CLOSE) == [(1, CLOSE, b"")]

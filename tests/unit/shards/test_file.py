@@ -62,7 +62,8 @@ def test_every_key_is_read(folder: Path) -> None:
 
 
 def test_the_example_of_the_docs_is_read(tmp_path: Path) -> None:
-    text = (Path(__file__).parents[3] / "docs/shards.md").read_text().partition("```toml\n")[2].partition("```")[0]
+    page = (Path(__file__).parents[3] / "docs/shards.md").read_text().partition("\n## A map\n")[2]
+    text = page.partition("```toml\n")[2].partition("```")[0]
     (tmp_path / "shards.toml").write_text(text)
     (tmp_path / "shards-6.toml").write_text(text.replace("epoch = 7", "epoch = 6").replace('"shards-6.toml"', ""))
     assert [each.epoch for each in load(tmp_path / "shards.toml").before] == [6]
@@ -234,6 +235,13 @@ def test_another_map_needs_a_greater_epoch(path: Path, epoch: int) -> None:
     with pytest.raises(MapError, match=r"map\.toml:1: epoch: another map has 7 and is in use"):
         file.look(at_once=True)
     assert file.map.shards["a"].nodes.host == "a"
+
+
+def test_a_shard_keeps_its_number(path: Path) -> None:
+    file = MapFile(path)
+    path.write_text(path.read_text().replace("epoch = 7", "epoch = 8").replace("number = 0", "number = 9"))
+    with pytest.raises(MapError, match="number: the map in use has 0; a shard keeps its numbers"):
+        file.look(at_once=True)
 
 
 def test_other_words_for_the_same_map_are_no_other_map(path: Path) -> None:
