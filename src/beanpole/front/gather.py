@@ -60,6 +60,8 @@ class Counts:
 class Reserving:
     """Where a session looks for its next job: behind the shard that gave the last one; last where there was none."""
 
+    __slots__ = ("counts", "empty_until_ns", "last")
+
     def __init__(self, counts: Counts | None = None) -> None:
         self.counts = counts or Counts()
         self.last = ""
@@ -97,6 +99,8 @@ class Client(Protocol):
 
 class Request:
     """A command of a session with several destinations; nothing of it points into the decoder's input."""
+
+    __slots__ = ("arguments", "bound", "client", "data", "limit", "shards", "timeout_ns", "verb", "words")
 
     def __init__(self, client: Client, command: Command, data: bytes, shards: Sequence[Shard]) -> None:
         """`data` is the whole command, with its body; `shards` are those that its row gives."""
