@@ -118,6 +118,21 @@ def test_the_console_shows_all_as_one_acts_on_all_and_measures_each(two: Two) ->
         assert ">1<" in page
 
 
+def test_a_signal_leaves_nothing_behind(two: Two, tmp_path: Path) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    command = [*PROGRAM, "doctor", "--map", str(two.file), "--interval", "1h"]
+    process = forks.Popen(command, env=environment() | {"TMPDIR": str(folder)}, stdin=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: two.clients[0].stats().get("links") == 1, "the doctor is there")
+        assert [*folder.iterdir()]
+        process.terminate()
+        assert process.wait(REPLY_TIMEOUT_S) == -signal.SIGTERM
+        assert not [*folder.iterdir()]
+    finally:
+        process.kill()
+
+
 def test_a_map_without_a_shard_that_is_to_be_reached_is_one_line(two: Two) -> None:
     for each in two.shards:
         each.signal(signal.SIGKILL)

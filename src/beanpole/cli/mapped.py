@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import mmap
+import signal
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -30,19 +31,30 @@ class Silent(Logger):
     info = warning = error = critical = exception = log
 
 
+def stop(task: "asyncio.Task[object]", terminated: asyncio.Event) -> None:
+    """Take note of SIGTERM, and end the task."""
+    terminated.set()
+    task.cancel()
+
+
 @contextlib.asynccontextmanager
 async def own_router(file: Path, logger: Logger | None = None) -> "AsyncIterator[tuple[Address, ShardRouter]]":
     """Run a router of a map on the loop that runs, and return its address for clients of this process.
 
-    It is linked with each shard that is to be reached. Raises MapError.
+    It is linked with each shard that is to be reached. SIGTERM ends the task, and then the process as it always does,
+    but leaves no folder behind; who takes that signal later has it. Raises MapError.
     """
     from beanpole.front.router import Settings
     from beanpole.front.shardrouter import ShardRouter
     from beanpole.server import listener
     from beanpole.server.process import ProcessFacts
 
-    loop = asyncio.get_running_loop()
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    terminated = asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, stop, task, terminated)
     with (
+        contextlib.ExitStack() as last,
         tempfile.TemporaryDirectory(prefix="beanpole-") as folder,
         listener.open_all((f"unix:{folder}/router",), 0)[0] as listening,
     ):
@@ -58,6 +70,9 @@ async def own_router(file: Path, logger: Logger | None = None) -> "AsyncIterator
             await linked
             yield Address.from_url(f"unix:{folder}/router"), router
         finally:
+            if terminated.is_set():
+                last.callback(signal.raise_signal, signal.SIGTERM)
+                last.callback(loop.remove_signal_handler, signal.SIGTERM)
             router.ended.set()
             router.stop_links()
             loop.remove_reader(front.fileno())
