@@ -113,8 +113,8 @@ def load(path: Path, in_use: ShardMap | None = None) -> ShardMap:
     for one in before.values():
         check_same_shards(file, newest, one)
     found = replace(newest, before=tuple(sorted(before.values(), key=lambda each: -each.epoch)))
-    for each in in_use.shards.values() if in_use is not None else ():
-        check_number(file, newest.shards.get(each.name, each), each, "the map in use")
+    for shard in in_use.shards.values() if in_use is not None else ():
+        check_number(file, newest.shards.get(shard.name, shard), shard, "the map in use")
     if in_use is not None and found != in_use and found.epoch <= in_use.epoch:
         raise file.wrong(
             f"epoch: another map has {in_use.epoch} and is in use; what changes gets a greater one", "epoch"
