@@ -76,6 +76,8 @@ class Crowd:
     deleted: dict[int, int] = field(default_factory=dict)
     """Jobs of which it was answered that they were deleted, and when that was sent."""
     delete_asked: set[int] = field(default_factory=set)
+    has_enough: bool = False
+    """Whether more jobs are taken than put, so that some clients wait."""
     put_count: int = 0
     reply_count: int = 0
     reserve_count: int = 0
@@ -91,7 +93,8 @@ class Crowd:
         for server in self.world.servers.values():
             life = server.life
             jobs = [each for each in life.engine.jobs.jobs() if each.state == State.READY] if waiting else []
-            ready = {job.tube.name: (job.id, job.since_ns + now_ns - life.now_ns) for job in jobs}
+            jobs.sort(key=lambda job: -job.since_ns)
+            ready = {job.tube.name: (job.id, job.since_ns + now_ns - life.now_ns) for job in jobs}  # the oldest
             if not server.is_up or not all(each.is_sound for each in server.links):
                 continue
             for client, tube in [(each, tube) for each in waiting for tube in each.asked[0].watched if tube in ready]:
@@ -196,9 +199,9 @@ class Client:
 
     def command(self) -> bytes:
         """Return what it says next."""
-        return self.world.rng.choice(
-            (self.put, self.put, self.reserve, self.reserve, self.of_job, self.of_job, self.own)
-        )()
+        puts, reserves = (1, 6) if self.crowd.has_enough else (2, 2)
+        acts = (*[self.put] * puts, *[self.reserve] * reserves, self.of_job, self.of_job, self.own)
+        return self.world.rng.choice(acts)()
 
     def put(self) -> bytes:
         rng = self.world.rng

@@ -120,6 +120,7 @@ class Run:
             world.step()
             if self.rng.random() < FAULT_SHARE:
                 self.fail()
+        self.crowd.has_enough = True
         for router in self.routers:
             router.use(world.maps[-1])
         while world.clock.now_ns < ends_ns + QUIET_NS:
