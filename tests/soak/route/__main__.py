@@ -82,7 +82,7 @@ async def run(it: Installation, faults: dict[str, Fault], seconds: float, client
     account, done = it.account, Counter[str]()
     try:
         await it.start()
-        kept = KeptWorker(it.routers)
+        kept = KeptWorker(it.routers, account)
         crowd: list[Client | KeptWorker] = [kept, *(Client(it, f"c{n}") for n in range(clients))]
         tasks = [asyncio.create_task(each.run()) for each in crowd]
         ends_at, left = time.monotonic() + seconds, list[str]()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from beanpole import Worker
 from beanpole.worker import Task
-from tests.soak.route.clients import Connection
+from tests.soak.route.clients import Account, Connection
 from tests.soak.route.programs import Program
 
 KEPT_TUBES = ("kept-0", "kept-1")
@@ -19,8 +19,9 @@ RUN_S = 3.0
 class KeptWorker:
     """The worker, and who puts its jobs."""
 
-    def __init__(self, routers: Sequence[Program]) -> None:
+    def __init__(self, routers: Sequence[Program], account: Account) -> None:
         self.routers = routers
+        self.account = account
         addresses = [f"{each.host}:{each.port}" for each in routers]
         self.worker = Worker(f"beanstalk://{','.join(addresses)}", SLOTS, keep=KEEP_S)
         self.begun = Counter[str]()
@@ -39,11 +40,13 @@ class KeptWorker:
             try:
                 connection = await Connection.open(random.choice(self.routers))
                 while not self.is_stopping:
+                    await asyncio.sleep(RUN_S / 2 / SLOTS)
+                    if self.account.backlog_max == 0:
+                        continue
                     count += 1
                     tube, body = random.choice(KEPT_TUBES), str(count)
                     await connection.ask(f"use {tube}\r\n".encode())
                     await connection.ask(f"put 1 0 600 {len(body)}\r\n{body}\r\n".encode())
-                    await asyncio.sleep(RUN_S / 2 / SLOTS)
             except OSError:
                 await asyncio.sleep(0.05)
 
