@@ -230,9 +230,13 @@ def keep_session(request: Request) -> Gathering[bytes]:
     """
     client = request.client
     until_ns = client.now_ns + KEPT_WAIT_NS
-    while client.now_ns < until_ns and not all(map(client.is_there, request.shards)):
-        yield Wait([], until_ns)
-    replies = yield from ask_there(request)
+    replies: list[tuple[Shard, bytes]] = []
+    while len(replies) < len(request.shards):  # one may be lost before it answers
+        while client.now_ns < until_ns and not all(map(client.is_there, request.shards)):
+            yield Wait([], until_ns)
+        replies = yield from ask_there(request)
+        if client.now_ns >= until_ns:
+            break
     refusal = next((reply for _, reply in replies if not reply.startswith(b"KEPT ")), None)
     if refusal is not None:
         return refusal

@@ -106,6 +106,21 @@ def test_who_returns_waits_a_while_for_a_shard_that_may_have_its_jobs(client: Cl
     assert client.take() == b"KEPT 0\r\nNOT_WAITING\r\n"
 
 
+def test_who_returns_asks_a_shard_again_that_was_lost_before_it_answered(client: Client) -> None:
+    client.send(KEEP)
+    client.session.take_asked()
+    client.world.away = {"b"}
+    assert client.lose("b")
+    for name in "ac":
+        client.lanes[name].receive(1, KEEP)
+    client.world.settle()
+    assert client.take() == b""
+    client.world.away = set()
+    client.session.find(B)
+    client.world.settle()
+    assert client.take() == b"KEPT 0\r\n"
+
+
 def test_a_shard_that_comes_later_keeps_the_session_too(client: Client) -> None:
     client.world.away = {"b"}
     client.send(KEEP)
