@@ -10,6 +10,7 @@ import pytest
 from beanpole.limits import SHARD_ID_BITS
 from beanpole.shards.file import load
 from beanpole.shards.map import Places
+from tests.e2e.cli.conftest import run
 from tests.e2e.process import COMMAND, Client, Process, serving, start_in_vain, wait_until
 from tests.e2e.test_route import metrics
 from tests.servers import HOST, free_port
@@ -112,6 +113,19 @@ def test_statistics_are_sums_and_facts_those_of_the_router(three: Installation) 
         found = dict(line.split(": ", 1) for line in client.body().decode().splitlines()[1:])
     assert (found["current-jobs-ready"], found["shards"], found["shards-missing"]) == ("3", "3", "0")
     assert (found["pid"], found["map-epoch"]) == (str(three.router.pid), "1")
+
+
+def test_a_shard_that_is_new_gets_the_rules_through_the_router(three: Installation, tmp_path: Path) -> None:
+    with three.shards["a"].connect() as first:
+        first.ask(b"set-rules mail 11\r\nattempts: 5\r\n", b"RULES_SET\r\n")
+    file = tmp_path / "all.rules"
+    url = ("--url", f"{HOST}:{three.router.port}")
+    file.write_bytes(run("rules", "list", *url).out)
+    assert run("rules", "apply", file, *url).code == 0
+    for each in three.shards.values():
+        with each.connect() as direct:
+            direct.send(b"get-rules mail\r\n")
+            assert "attempts: 5\n" in direct.body().decode()
 
 
 def test_a_router_that_is_stopped_lets_those_finish_that_hold_jobs(three: Installation) -> None:

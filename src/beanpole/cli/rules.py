@@ -149,14 +149,16 @@ def apply(server: Server, out: Output, file: IO[str], *, dry_run: bool, prune: b
     """Set the rules of all patterns in FILE ("-" is standard input), and show what changes.
 
     Each has its pattern in brackets above its rules, as in what list shows. All lines are checked before the first is
-    sent: with one that is wrong nothing changes. Rules that are as they were are not sent.
+    sent: with one that is wrong nothing changes. Rules that are as they were are not sent, but through a router of
+    several shards, of which one may lack them.
     """
     wanted = read(file)
     client = server.client()
     names = {line.partition(":")[0] for text in wanted.values() for line in text.splitlines()}
     run(client, need("set-rules", "list-rules", "drop-rules", *(f"rule.{name}" for name in sorted(names))))
     there = {each.pattern: each.text for each in client.list_rules()}
-    patterns = [pattern for pattern, text in wanted.items() if there.get(pattern) != text]
+    is_one = "shards" not in client.stats()
+    patterns = [pattern for pattern, text in wanted.items() if not is_one or there.get(pattern) != text]
     patterns += sorted(there.keys() - wanted.keys()) if prune else []
     done = 0
 

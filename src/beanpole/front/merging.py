@@ -109,12 +109,13 @@ class List(NamedTuple):
     full: int = (
         0  # items from which a page may have more behind it, or the limit if that is less; 0: there are no pages
     )
+    adds: bool = True  # whether what is one has the sums; else it is as the first of them says
 
 
 LISTS: Mapping[Verb, List] = {
     Verb.STATS_TUBES: List((b"name",), full=FRAMES_MAX),
     Verb.STATS_HISTOGRAMS: List((b"name",), full=FRAMES_MAX),
-    Verb.LIST_RULES: List((b"pattern",), full=1),  # pages end where they have so many bytes
+    Verb.LIST_RULES: List((b"pattern",), full=1, adds=False),  # pages end where they have so many bytes
     Verb.STATS_GROUPS: List((b"group",), (b"ready", b"reserved", b"group")),
     Verb.STATS_FAILURES: List((b"tube", b"error"), (b"count", b"last")),
 }
@@ -126,7 +127,7 @@ def merged_lists(listed: List, lists: Sequence[Sequence[Item]], limit: int) -> l
     alike: dict[tuple[bytes | None, ...], list[Item]] = {}
     for item in [item for items in lists for item in items]:
         alike.setdefault(tuple([item.get(key) for key in listed.keys]), []).append(item)
-    found = [merged(items) for items in alike.values()]
+    found = [merged(items if listed.adds else items[:1]) for items in alike.values()]
     if listed.full:
         found.sort(key=lambda item: item[listed.keys[0]])
     else:

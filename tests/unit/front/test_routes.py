@@ -342,6 +342,7 @@ def test_list_rules_has_each_pattern_once_and_all_that_are_on_one_shard_only(ses
     session.say(ATTEMPTS)
     session.servers[C].say(b"set-rules z 11\r\nattempts: 3")
     assert names_of(session.say(b"list-rules")) == ['"t*"']
+    assert "  attempts: 2" in lines_of(session.say(b"list-rules")), "what all have is no sum"
     assert names_of(session.say(b"list-rules after=t*")) == ['"z"']
     assert names_of(session.say(b"list-rules after=z")) == []
 
