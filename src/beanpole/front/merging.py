@@ -24,6 +24,8 @@ NUMBERS = re.compile(rb"\d+(\.\d+)?( \d+(\.\d+)?)*")  # one, or the line of a hi
 
 def total(values: Values) -> bytes:
     """Return the sum of numbers, place by place where a line has several; of other texts each different one."""
+    if all(map(bytes.isdigit, values)):  # most are whole: a page has thousands
+        return b"%d" % sum(map(int, values))
     if not all(map(NUMBERS.fullmatch, values)):
         return each(values)
     columns = zip_longest(*[value.decode().split(" ") for value in values], fillvalue="0")
