@@ -4,6 +4,7 @@ import asyncio
 import functools
 import mmap
 import os
+import signal
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -210,6 +211,8 @@ def run(
             given = (settings, listeners, logger, memory, number)
             router = Router(*given) if settings.map is None else ShardRouter(ProcessFacts(), *given)
             loop = asyncio.get_running_loop()
+            if isinstance(router, ShardRouter):
+                loop.add_signal_handler(signal.SIGHUP, functools.partial(router.look_at_map, at_once=True))
 
             def begin() -> None:
                 if number == 0:

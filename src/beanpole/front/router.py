@@ -48,7 +48,7 @@ class Service(Protocol):
 class Settings:
     """One router's settings, checked."""
 
-    to: tuple[str, ...]  # where servers are: `HOST:PORT`, `[IPv6]:PORT` or `unix:PATH`; empty: a map says so
+    to: tuple[str, ...]  # where servers are: `HOST:PORT`, `[IPv6]:PORT` or `unix:PATH`; of a map all that it names
     wait_s: float = limits.WAIT_S  # that a client waits for a server
     drain_s: float = limits.DRAIN_S  # that clients may take to finish when the router stops
     connections_max: int = server_limits.CONNECTIONS_MAX  # clients of all its processes together

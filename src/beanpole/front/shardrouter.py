@@ -6,7 +6,6 @@ file, and the clock.
 """
 
 import asyncio
-import signal
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -72,8 +71,6 @@ class ShardRouter(Router):
 
     def start_links(self) -> None:
         """Link the front with the switch, and that with the shards."""
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGHUP, partial(self.look_at_map, at_once=True))
         self.front.carry(self.switch)
         for link in self.switch.links.values():
             self.start_uplink(link)
