@@ -286,7 +286,11 @@ def explanation_lines(found: Explanation) -> list[str]:
         head = f"job {found['id']} of {found['tube']}: {found['state']}{place}"
     else:
         head = f"tube {found['tube']}: {', '.join(f'{found[key]} {key}' for key in COUNTS if key in found)}"
-    reasons = [line for each in found.reasons for line in indented(each.word, each.text)]
+    reasons = [
+        line
+        for each in found.reasons
+        for line in indented(f"{each.facts['shard']}: {each.word}" if "shard" in each.facts else each.word, each.text)
+    ]
     return [head, *(reasons or ["  - nothing is in its way"])]
 
 

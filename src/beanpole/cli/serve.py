@@ -124,7 +124,7 @@ def check_listen(ctx: click.Context, parameter: click.Parameter, value: tuple[st
 ONLY_WITH_HTTP = {"http_host", "http_token_file", "http_hide_bodies", "metrics_tubes", "legacy_metrics"}
 
 # Variables that may be set where a server is started, for verbs that are clients.
-OF_OTHER_VERBS = {"BEANPOLE_URL", "BEANPOLE_IDS_URL", "BEANPOLE_IDS_HTTP_URL", "BEANPOLE_OUTBOX_URL"}
+OF_OTHER_VERBS = {"BEANPOLE_URL", "BEANPOLE_IDS_URL", "BEANPOLE_IDS_HTTP_URL", "BEANPOLE_OUTBOX_URL", "BEANPOLE_MAP"}
 
 
 def warn_of_ignored(ctx: click.Context, given: dict[str, Any]) -> None:

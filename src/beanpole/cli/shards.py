@@ -56,7 +56,7 @@ def verb(name: str) -> Callable[[Callable[..., ExitCode | None]], click.Command]
 
 
 @verb("check")
-@click.argument("file", type=FILE)
+@click.argument("file", type=FILE, envvar="BEANPOLE_MAP")
 def check(out: Output, file: Path) -> None:
     """Check the map FILE, and those before it that it names.
 
@@ -115,7 +115,7 @@ def reason_of(newest: ShardMap, shard: Shard, tube: bytes) -> str:
 
 
 @verb("status")
-@click.argument("file", type=FILE)
+@click.argument("file", type=FILE, envvar="BEANPOLE_MAP")
 def status(out: Output, file: Path) -> ExitCode:
     """Ask the shards of the map FILE what they have, and say what does not fit the map.
 
@@ -158,6 +158,7 @@ def row_of(shard: Shard, found: ShardSample | None, failure: str) -> dict[str, o
     if found is None:
         return record_of(shard) | dict.fromkeys(STATUS[2:-1], "") | {"state": failure}
     stats = found.stats
+    numbers = ",".join(map(str, shard.numbers))
     return record_of(shard) | {
         "server": stats.hostname + (f", leads in epoch {stats['cluster-epoch']}" if role_of(stats) else ""),
         "version": stats.get("beanpole-version", stats.version),
@@ -165,5 +166,9 @@ def row_of(shard: Shard, found: ShardSample | None, failure: str) -> dict[str, o
         "tubes": len(found.jobs),
         "links": stats.get("links", 0),
         "map": "?" if found.map_epoch is None else found.map_epoch,
-        "state": "draining" if stats.draining else "ok",
+        "state": "draining"
+        if stats.draining
+        else "ok"
+        if found.number == numbers
+        else f"has the number {found.number}",
     }

@@ -162,7 +162,9 @@ class Session:
         if None in shards:
             return self.gather(command, where, shards)
         if len(shards) == 1 and not always[verb]:
-            return self.pass_on(command, shards[0], where)
+            if where != Where.WATCHED or self.lane_to(shards[0]) is not None:
+                return self.pass_on(command, shards[0], where)
+            self.away = None  # it waits for the shard for as long as for a job
         return self.gather(command, where, shards)
 
     def shards_for(self, where, command):

@@ -105,6 +105,10 @@ class Review:
             yield f"bodies may not have the same size on all shards: {text} bytes"
         if self.strays:
             yield f"nobody looks for the jobs of {named(f'{tube} on {name}' for name, tube in self.strays)}"
+        newer = {name: each.map_epoch for name, each in self.samples.items() if (each.map_epoch or 0) > self.map.epoch}
+        if newer:
+            text = ", ".join(f"{epoch} at {name}" for name, epoch in newer.items())
+            yield f"routers go by a newer map: this one has epoch {self.map.epoch}, theirs {text}"
         yield from self._rules()
         yield from self._schedules()
 
@@ -149,11 +153,15 @@ class Review:
             else:
                 kept = rest.before
                 yield f"{older.file} may leave before: nothing lies by it alone"
+        if self.map.before != kept and kept:  # it may be named by one that leaves
+            yield f"those that stay stand in the next map: before = {[str(each.file) for each in kept]}"
         needed = {name for older in self.map.before for name in older.shards}
         for shard in self.map.shards.values():
             if not shard.weight and shard.name in self.samples and shard.name not in needed:
                 is_empty = all(name != shard.name for name, _ in self._there)
                 yield f"{shard.name} " + ("may leave the map: it is empty" if is_empty else "is not empty yet")
+        if self.strays:
+            yield "jobs for which nobody looks are found when the map by which they were put is named in before"
 
     def _older_routers(self) -> str:
         """Return which routers may go by an older map, as a reason to keep one; empty: none does."""

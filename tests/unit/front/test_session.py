@@ -8,6 +8,7 @@ import pytest
 from beanpole.engine.engine import Engine
 from beanpole.limits import SHARD_ID_BITS
 from beanpole.server.connection import Connection
+from beanpole.testing.world import NS_PER_S
 from tests.seeds import seeds
 from tests.unit.front.shard_world import Client, World, made, shard
 
@@ -256,6 +257,22 @@ def test_input_that_ends_behind_several_reserves_ends_all(client: Client) -> Non
     client.world.settle()
     assert client.take() == b"TIMED_OUT\r\nTIMED_OUT\r\nUSING mail\r\nINSERTED %d\r\nTIMED_OUT\r\n" % FIRST["a"]
     assert client.session.is_over
+
+
+def test_a_reserve_waits_for_a_shard_that_is_away_as_long_as_for_a_job(client: Client) -> None:
+    client.world.away = {"c"}
+    client.ask(b"watch text\r\nignore default\r\n")
+    assert client.ask(b"reserve-with-timeout 0\r\n") == b"TIMED_OUT\r\n"
+    assert client.ask(b"reserve-with-timeout 5\r\n") == b""
+    client.world.tick(5 * NS_PER_S)
+    assert client.take() == b"TIMED_OUT\r\n"
+    assert client.ask(b"reserve\r\n") == b""
+    client.world.away = set()
+    client.session.find(C)
+    client.world.settle()
+    client.world.client().ask(b"use text\r\n" + put(b"x"))
+    client.world.settle()
+    assert client.take().startswith(b"RESERVED ")
 
 
 def test_jobs_of_a_spread_tube_pass_over_a_shard_that_is_away(client: Client) -> None:

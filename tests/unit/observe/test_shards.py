@@ -91,6 +91,8 @@ def test_a_schedule_belongs_to_the_home_of_its_tube() -> None:
     ]
 
 
+HINT = "jobs for which nobody looks are found when the map by which they were put is named in before"
+
 # --- What may go ------------------------------------------------------------------------------------------------------
 
 
@@ -105,7 +107,6 @@ def three(**of_b: object) -> list[tuple[Shard, ShardSample]]:
         ({"map_epoch": 0}, "1.toml may leave before: nothing lies by it alone"),
         ({"jobs": {"mail": 1}}, "1.toml stays in before: mail on b"),
         ({"schedules": {"n": "mail"}}, "1.toml stays in before: mail on b"),
-        ({"jobs": {"stray": 1}}, "1.toml may leave before: nothing lies by it alone"),
         ({"map_epoch": 1}, "1.toml stays in before: routers have older maps: one of b has epoch 1"),
         ({"map_epoch": None}, "1.toml stays in before: which maps the routers of b have is not known"),
     ],
@@ -116,10 +117,12 @@ def test_a_map_before_may_go_when_nothing_needs_it(of_b: dict[str, object], advi
 
 def test_of_two_maps_by_which_the_same_jobs_lie_one_stays() -> None:
     older = (replace(OLDER, file="2.toml", epoch=2), OLDER)
-    found = review(*three(jobs={"mail": 1}), newest=replace(NEWEST, before=older))
+    found = review(*three(jobs={"mail": 1, "stray": 1}), newest=replace(NEWEST, before=older))
     assert list(found.advice()) == [
         "2.toml may leave before: nothing lies by it alone",
         "1.toml stays in before: mail on b",
+        "those that stay stand in the next map: before = ['1.toml']",
+        HINT,
     ]
 
 
@@ -133,7 +136,7 @@ def test_a_shard_without_weight_may_go_when_it_is_empty() -> None:
     tubes = {b"spread": (A,), b"*": (A,)}
     for older, jobs, advice in (
         ((), {}, ["c may leave the map: it is empty"]),
-        ((), {"x": 1}, ["c is not empty yet"]),
+        ((), {"x": 1}, ["c is not empty yet", HINT]),
         ((replace(NEWEST, file="1.toml", epoch=1),), {}, ["1.toml may leave before: nothing lies by it alone"]),
     ):
         newest = ShardMap("3.toml", 2, {"a": A, "b": B, "c": emptied}, tubes, frozenset(), older)
@@ -145,3 +148,10 @@ def test_long_lists_are_cut() -> None:
     names = [str(number) for number in range(NAMED_MAX + 2)]
     assert named(names[:NAMED_MAX]) == "0, 1, 2, 3, 4, 5, 6, 7"
     assert named(names) == "0, 1, 2, 3, 4, 5, 6, 7 and 2 others"
+
+
+def test_routers_that_go_by_a_newer_map_are_named() -> None:
+    found = review((A, sample(A, map_epoch=NEWEST.epoch + 1)), (B, sample(B)))
+    assert list(found.warnings()) == [
+        f"routers go by a newer map: this one has epoch {NEWEST.epoch}, theirs {NEWEST.epoch + 1} at a"
+    ]
