@@ -382,6 +382,23 @@ class Session:
         elif self.away is not None:
             self.run()
 
+    def let_go(self) -> bool:
+        """Let shards know that a tube there is not the used one any more; return whether one had to be told.
+
+        It is not said at once: who puts into tubes of several shards in turn would have each told of every job.
+        """
+        told: cython.bint = False
+        if self.asked is None:
+            for each in self.lanes.values():
+                lane: Lane = cython.cast(Lane, each, typecheck=True)
+                waits: cython.bint = (
+                    lane is self.hold and lane.answered < self.hold_number
+                )  # its cancel-reserve is next
+                if lane.used != self.used and lane.used != DEFAULT and not waits:
+                    lane.use(DEFAULT)
+                    told = True
+        return told
+
     # --- what is answered here ----------------------------------------------------------------------------------------
 
     def answer(self, command):

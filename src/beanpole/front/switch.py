@@ -439,8 +439,12 @@ class Switch:
                 self.close(client, BY_US)
         for each in list(self.clients.values()):
             client = cython.cast(Client, each, typecheck=True)
-            if not client.is_closed and client.waits:
+            if client.is_closed:
+                continue
+            if client.waits:
                 client.wake()
+                self.touch(client)
+            elif client.let_go():
                 self.touch(client)
 
     def use(self, places: Places) -> None:

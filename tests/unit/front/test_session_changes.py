@@ -186,3 +186,13 @@ def test_jobs_of_a_spread_tube_pass_over_a_shard_that_has_said_that_it_drains(cl
     replies = [client.ask(put(b"x")).split()[0] for _ in range(9)]
     assert replies.count(b"DRAINING") == 1
     assert replies.count(b"INSERTED") == 8
+
+
+def test_a_tube_that_a_client_used_is_gone_when_it_uses_one_of_another_shard(client: Client) -> None:
+    client.ask(b"use mail\r\npause-tube mail 1000\r\n" + put(b"x") + b"use text\r\n")
+    id = FIRST["a"]
+    assert client.ask(b"delete %d\r\nreserve-with-timeout 0\r\n" % id) == b"DELETED\r\nTIMED_OUT\r\n"
+    assert client.ask(b"stats-tube mail\r\n").startswith(b"OK ")
+    assert client.session.let_go()
+    assert client.ask(b"stats-tube mail\r\n") == b"NOT_FOUND\r\n"
+    assert not client.session.let_go()
