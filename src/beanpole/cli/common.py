@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 import click.shell_completion
@@ -30,9 +30,12 @@ from beanpole.cli.errors import Failure, exit_code_of, forget_output, sentence_o
 from beanpole.cli.quantities import notes_of
 from beanpole.cli.wrapping import SETTINGS, json_text, wrapped
 from beanpole.client import Address, Backoff, Client
-from beanpole.errors import ArgumentError, BeanpoleError, ExitCode
+from beanpole.errors import ArgumentError, BeanpoleError, ExitCode, MapError
 from beanpole.protocol import wire
 from beanpole.server.logs import visible
+
+if TYPE_CHECKING:
+    from beanpole.shards.map import ShardMap
 
 EXIT_CODES = """\b
 Exit codes:
@@ -323,6 +326,16 @@ MAP: dict[str, Any] = {
     "help": "In place of --url: a map of shards, which are seen as one.",
 }
 """What an option is that names a map."""
+
+
+def map_of(file: Path) -> "ShardMap":
+    """Read a map. Raises UsageError: it is wrong."""
+    from beanpole.shards.file import load
+
+    try:
+        return load(file)
+    except MapError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def map_to_see(map_file: Path | None) -> Path | None:

@@ -12,12 +12,12 @@ import click
 
 from beanpole import limits as shared_limits
 from beanpole.address import SCHEME
-from beanpole.cli.common import MAP, URL, map_to_see
+from beanpole.cli.common import MAP, URL, map_of, map_to_see
 from beanpole.cli.serve import check_host_names, check_listen, check_token_file, log_format, option
 from beanpole.cli.wrapping import SETTINGS
 from beanpole.client import Address
 from beanpole.console import limits
-from beanpole.errors import ExitCode, MapError, StartError
+from beanpole.errors import ExitCode, StartError
 
 if TYPE_CHECKING:
     from beanpole.console.settings import Pairs, Source
@@ -195,13 +195,9 @@ def sources_of_map(file: Path) -> "tuple[Source, ...]":
     Raises UsageError: the map is wrong.
     """
     from beanpole.console.settings import Source
-    from beanpole.shards.file import load
     from beanpole.shards.map import Places
 
-    try:
-        newest = load(file)
-    except MapError as error:
-        raise click.UsageError(str(error)) from error
+    newest = map_of(file)
     if WHOLE in newest.shards:
         raise click.UsageError(f"{file}: a shard has the name {WHOLE}, as all of them have together here")
     shards = [Source(each.name, each.nodes, is_shard=True) for each in newest.shards.values()]

@@ -15,8 +15,10 @@ from beanpole.errors import ExitCode
 from beanpole.observe.units import count, duration, plural
 
 if TYPE_CHECKING:
+    from beanpole.client import AsyncClient
     from beanpole.observe.findings import Finding, Visit
     from beanpole.observe.sampling import Sample
+    from beanpole.observe.shards import ShardSample
 
 EVIDENCE_LINES = 8  # that people are shown of one finding; --json has all
 
@@ -58,11 +60,14 @@ async def visit_server(server: Server, interval_s: float) -> "Visit":
         from beanpole.shards.file import load
         from beanpole.shards.map import Places
 
+        async def look_at_shard(client: "AsyncClient[bytes]") -> "tuple[Visit, ShardSample]":
+            return await look(client), await take_shard_sample(client)
+
         newest = load(server.map_file)
-        whole, (shards, _) = await asyncio.gather(look(client), ask_all(newest, look))
-        review = Review(newest, (await ask_all(newest, take_shard_sample))[0])
+        whole, (shards, _) = await asyncio.gather(look(client), ask_all(newest, look_at_shard))
+        review = Review(newest, {name: sample for name, (_, sample) in shards.items()})
         # Each shard has two connections of ours: this client's, and that of the router.
-        parts = {name: replace(each, own_connections=2) for name, each in shards.items()}
+        parts = {name: replace(each, own_connections=2) for name, (each, _) in shards.items()}
         whole = replace(whole, shards=parts, own_connections=2 * len(parts), places=Places(newest))
         return replace(whole, misfits=tuple(review.warnings()))
 

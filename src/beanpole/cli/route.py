@@ -13,11 +13,11 @@ import click
 
 from beanpole import limits as shared_limits
 from beanpole.address import SCHEME, Address
-from beanpole.cli.common import URL
+from beanpole.cli.common import URL, map_of
 from beanpole.cli.quantities import Duration, notes_of
 from beanpole.cli.serve import check_listen, made, option
 from beanpole.cli.wrapping import SETTINGS
-from beanpole.errors import ExitCode, MapError
+from beanpole.errors import ExitCode
 from beanpole.server.limits import FRONT_SLOT, FRONTS_MAX
 from beanpole.server.options import OPTIONS
 
@@ -165,12 +165,7 @@ route.epilog = notes_of(route) + EXIT_CODES
 
 def nodes_of(map_file: Path) -> tuple[str, ...]:
     """Return the addresses of all shards of a map."""
-    from beanpole.shards.file import load
-
-    try:
-        shards = load(map_file).shards
-    except MapError as error:
-        raise click.UsageError(str(error)) from error
+    shards = map_of(map_file).shards
     return tuple(str(each).removeprefix(SCHEME) for shard in shards.values() for each in shard.nodes.each())
 
 

@@ -25,6 +25,7 @@ from cython.cimports.libc.string import memcpy
 from beanpole.errors import UnexpectedReplyError
 from beanpole.front import limits
 from beanpole.front.gather import Counts, Reserving
+from beanpole.front.uplink import nothing
 from beanpole.protocol import limits as protocol_limits
 from beanpole.protocol.link import KINDS
 from beanpole.shards.map import Places, Shard
@@ -528,7 +529,3 @@ def move(out: cython.pointer(Buffer), reader: FrameReader) -> cython.Py_ssize_t:
     reader.end += size
     consume(out, size, OUT_BYTES_KEPT)
     return size
-
-
-def nothing(*_: object) -> None:
-    """Do nothing."""
