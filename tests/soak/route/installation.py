@@ -152,7 +152,7 @@ class MappedInstallation(Installation):
         whole.rename(self.file)
 
     async def change_or_leave_out(self) -> None:
-        """Change the map, or leave out those before by which nothing lies, as an operator does who asks for that."""
+        """Change the map, or drop from `before` the maps that are no longer needed, as an operator does."""
         if len(self.before) < BEFORE_MAX and random.random() < 0.7:
             self.change()
             return

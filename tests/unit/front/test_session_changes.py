@@ -50,7 +50,7 @@ def test_who_waits_under_an_older_map_gets_the_job_of_the_new_home() -> None:
 
 
 def test_who_waits_at_several_shards_waits_where_another_map_has_its_tube() -> None:
-    """What shards are told meanwhile shifts no reply."""
+    """The commands by which shards learn of the new map do not put replies out of step."""
     world = World(made(A, B, C, mail="ab", push="b", default="a"))
     worker, other = world.client(), world.client()
     worker.ask(b"watch mail\r\nignore default\r\n")
