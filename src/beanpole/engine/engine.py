@@ -51,6 +51,7 @@ from cython.cimports.beanpole.engine.state.job import Flag, Job, JobCount, State
 from cython.cimports.beanpole.engine.state.queue import Outcome, Queue
 from cython.cimports.beanpole.engine.state.session import Session
 from cython.cimports.beanpole.engine.state.tube import Tube, Watch
+from cython.cimports.beanpole.engine.state.user import User
 from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import UINT64_MAX, int64_t
 
@@ -104,12 +105,19 @@ class Engine(Queue):
 
     # --- sessions -----------------------------------------------------------------------------------------------------
 
-    def open_session(self, now_ns: int64_t, owner: object = None, own: cython.bint = False) -> Session:
-        """Open a session that uses and watches ``default``; the server's own watch nothing, and are not counted."""
+    def open_session(
+        self, now_ns: int64_t, owner: object = None, own: cython.bint = False, user: User = None, served: cython.int = 0
+    ) -> Session:
+        """Open a session that uses and watches ``default``; the server's own watch nothing, and are not counted.
+
+        Where connections have users, it has the rights of `user`, and `served` says which of ACCESS_FORMATS it knows.
+        """
         session: Session = Session(self.next_session_number, owner)
         self.next_session_number += 1
         session.opened_at_ns = session.heard_at_ns = now_ns
         session.own = own
+        session.user = user
+        session.served = served
         session.used = self.default_tube
         self.sessions.add(session)
         if not own:

@@ -75,6 +75,9 @@ cpdef enum Verb:
     CANCEL_KEY
     STATS_GROUPS
     PAUSE_GROUP
+    # Where connections have users.
+    AUTH
+    LIST_RIGHTS
     VERB_COUNT
 
 cdef enum Shape:

@@ -9,7 +9,7 @@ import cython
 from cython.cimports.beanpole.protocol.extensions import Kind, bit, named
 from cython.cimports.libc.stdint import uint64_t
 
-from beanpole.protocol.extensions import EXTENSIONS
+from beanpole.protocol.extensions import ACCESS_FORMATS, EXTENSIONS
 
 
 @cython.cclass
@@ -87,5 +87,7 @@ COMMAND_KEYS = sorted((verb, "cmd-" + text.strip().decode()) for text, verb, _, 
 EXTENSION_VERBS = {text: Verb[text.decode().upper().replace("-", "_")] for text, _, _ in EXTENSIONS}
 """The verb of each extension."""
 
-EXTENSION_KEYS = [(verb, "cmd-" + text.decode()) for text, verb in EXTENSION_VERBS.items()]
-"""The extensions with their keys in stats."""
+EXTENSION_KEYS = [
+    (verb, "cmd-" + text.decode()) for text, verb in EXTENSION_VERBS.items() if text not in ACCESS_FORMATS
+]
+"""The extensions with their keys in stats, apart from those that only a server with users serves."""

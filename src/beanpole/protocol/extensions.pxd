@@ -51,6 +51,11 @@ cpdef enum Kind:
     FOR                                  # whole seconds, from 1 up to ONCE_S_MAX
     KIND_COUNT
 
+cpdef enum:
+    # What a decoder serves besides what a format of a cluster's log has: added to that format.
+    USERS_SERVED = 0x100                 # list-rights: connections have users
+    AUTH_SERVED = 0x200                  # auth: the connection is encrypted, or a Unix socket
+
 cpdef enum Field:
     # What list-jobs says of a job when it is asked to.
     SESSION

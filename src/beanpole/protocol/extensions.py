@@ -121,9 +121,12 @@ EXTENSIONS = (
     (b"drop-schedule", (Kind.SCHEDULE,), ()),
     (b"pause-schedule", (Kind.SCHEDULE, Kind.SWITCH), ()),
     (b"fire-schedule", (Kind.SCHEDULE,), (Kind.AT,)),
+    (b"auth", (), ()),
+    (b"list-rights", (), ()),
 )  # fmt: skip
 """Every extension: its verb, the words that must follow it, and the options that may, in any order.
 
+What follows `auth` means something in the first line of a connection alone, which is read before there is a decoder.
 The decoder, list-extensions, the counters of stats and what a command shows of itself go by this table.
 """
 
@@ -139,13 +142,16 @@ FEATURES = (b"fractions", b"reserve-many.0")
 Durations with decimals in put, release and pause-tube; a count of 0 for reserve-many, which was once BAD_FORMAT.
 """
 
+ACCESS_FORMATS: dict = {b"list-rights": USERS_SERVED, b"auth": AUTH_SERVED}
+"""What is served where connections have users, whatever the format of a cluster's log: a bit for each."""
+
 FEATURE_NAMES: list = sorted(
     [
         *FEATURES,
         *[b"rule." + name.encode() for name in RULES],
         *[b"field." + name for name in FIELD_NAMES.values()],
         *[b"schedule." + name for name in SCHEDULE_LINES],
-        *[text for text, _, _ in EXTENSIONS],
+        *[text for text, _, _ in EXTENSIONS if text not in ACCESS_FORMATS],
         *[text + b"." + KIND_NAMES[kind] for text, _, options in EXTENSIONS for kind in options],
     ]
 )
@@ -171,8 +177,8 @@ FORMAT_NEWEST: int = max(FORMATS.values())
 
 
 def format_of(name: bytes) -> int:
-    """Return the format of a cluster's log from which it serves something that list-extensions lists."""
-    return FORMATS.get(name, FORMATS.get(name.partition(b".")[0], FORMAT_FIRST))
+    """Return the format of a cluster's log from which it serves something, or its bit in ACCESS_FORMATS."""
+    return ACCESS_FORMATS.get(name) or FORMATS.get(name, FORMATS.get(name.partition(b".")[0], FORMAT_FIRST))
 
 
 def named(args):

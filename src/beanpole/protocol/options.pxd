@@ -6,7 +6,7 @@ from beanpole.protocol.extensions cimport Arguments, Kind
 
 cdef struct ExtensionRow:
     const char *text                     # the verb
-    int format                           # of a cluster's log, from which it is served
+    int format                           # of a cluster's log, from which it is served; or a bit of ACCESS_FORMATS
     Py_ssize_t text_bytes
     Verb verb
     Kind[8] words                        # what must stand behind the verb, in this order

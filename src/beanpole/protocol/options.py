@@ -66,13 +66,13 @@ fill_rows()
 def find_extension(at, end, served):
     """Return the row of the extension whose verb is the whole first word from `at` up to `end`; NULL: it is none.
 
-    Only those count that are served with a format of a cluster's log.
+    Only those count that are served: by a format of a cluster's log, and the bits of ACCESS_FORMATS that are added.
     """
     i: cython.int
     for i in range(ROW_COUNT):
         row: cython.pointer(ExtensionRow) = cython.address(rows[i])
         if (
-            row.format <= served
+            (row.format <= (served & 0xFF) or row.format & served & 0xFF00)
             and row.text_bytes <= end - at
             and memcmp(row.text, at, row.text_bytes) == 0
             and (row.text_bytes == end - at or at[row.text_bytes] == 32)

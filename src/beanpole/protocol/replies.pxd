@@ -51,13 +51,16 @@ cpdef enum Word:
     KEPT
     NOT_KEPT
     ELSEWHERE
+    AUTHENTICATED
+    NOT_AUTHENTICATED
+    FORBIDDEN
 
 cdef enum Form:
     # What follows the word.
     BARE                                 # nothing
     NUMBER                               # <id> or <count>
     NUMBER_OR_BARE                       # a number, or nothing: which one depends on the command
-    NAME                                 # <tube>, or another word
+    NAME                                 # <tube>, another word, or a right and a tube
     BODY                                 # <bytes>, and a body
     NUMBER_BODY                          # <id> <bytes>, and a body
     NUMBERS_OR_BARE                      # <count>, then ids; or nothing: which one depends on the command
@@ -67,7 +70,7 @@ cdef enum Form:
     NAMED_FRAME                          # <name> <bytes>, then fields as name=value, and a body
 
 cdef enum:
-    WORD_BYTES_MAX = 16                  # of a word: copied as a whole, which costs less than as many as there are
+    WORD_BYTES_MAX = 24                  # of a word: copied as a whole, which costs less than as many as there are
     HEAD_BYTES_MAX = 64                  # of what precedes a body, or of a reply with a number: a word, two numbers, CRLF
 
 cdef struct WordRow:

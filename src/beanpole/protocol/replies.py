@@ -57,6 +57,9 @@ WORDS = (
     (b"KEPT", Word.KEPT, Form.NUMBERS_OR_BARE),
     (b"NOT_KEPT", Word.NOT_KEPT, Form.BARE),
     (b"ELSEWHERE", Word.ELSEWHERE, Form.NAME),
+    (b"AUTHENTICATED", Word.AUTHENTICATED, Form.NAME),
+    (b"NOT_AUTHENTICATED", Word.NOT_AUTHENTICATED, Form.BARE),
+    (b"FORBIDDEN", Word.FORBIDDEN, Form.NAME),
 )
 """Every word that a server says, the frequent ones first, and the form of what follows it.
 

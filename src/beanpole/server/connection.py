@@ -16,6 +16,7 @@ from cython.cimports.beanpole.engine.commands.reserve import cancel
 from cython.cimports.beanpole.engine.commands.table import rows
 from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.state.queue import Outcome
+from cython.cimports.beanpole.engine.state.user import User
 from cython.cimports.beanpole.protocol.commands import Command
 from cython.cimports.beanpole.protocol.decoder import Decoder
 from cython.cimports.beanpole.protocol.replies import Word
@@ -78,11 +79,13 @@ class Connection:
         one_reply_per_send: cython.bint = False,
         transport: Transport = None,
         own: cython.bint = False,
+        user: User = None,
+        served: cython.int = 0,
     ):
         self.engine = engine
         self.transport = Transport() if transport is None else transport
-        self.session = engine.open_session(now_ns, self, own)
-        self.decoder = Decoder(engine.body_bytes_max, engine.extensions)
+        self.session = engine.open_session(now_ns, self, own, user, served)
+        self.decoder = Decoder(engine.body_bytes_max, engine.extensions | served)
         self.hungry = True
         self.light = True
         self.share_ns = SHARE_COST_NS

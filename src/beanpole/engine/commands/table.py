@@ -58,6 +58,7 @@ from cython.cimports.beanpole.engine.commands.stats import (
     stats_job,
     stats_tube,
 )
+from cython.cimports.beanpole.engine.commands.rights import auth, list_rights
 from cython.cimports.beanpole.engine.commands.tubes import (
     drop_rules,
     get_rules,
@@ -188,6 +189,8 @@ def fill_extensions():
     add(Verb.DROP_SCHEDULE, drop_schedule, 2_000)
     add(Verb.PAUSE_SCHEDULE, pause_schedule)
     add(Verb.FIRE_SCHEDULE, fire_schedule, 2_000)
+    add(Verb.AUTH, auth)
+    add(Verb.LIST_RIGHTS, list_rights, 3_000)
 
 
 fill_rows()

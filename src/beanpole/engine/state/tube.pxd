@@ -160,6 +160,7 @@ cdef class Tube(Timed):
     cdef Ages ages                       # since when its ready jobs are ready
     cdef readonly uint32_t pause_s            # seconds that the current pause was asked for; 0: not paused
     cdef uint32_t list_index                  # its place in the engine's list of tubes
+    cdef uint8_t hidden                       # one session's alone, which has no right to that of its name: in no list, never with a job
     cdef readonly uint8_t closed              # bits of Closed; 0: its jobs may be reserved
     cdef readonly uint32_t told_count         # sessions that were told of it: a ready job is left to each
     cdef readonly int64_t paused_until_ns     # engine clock; 0: not paused
