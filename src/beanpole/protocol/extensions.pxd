@@ -52,9 +52,11 @@ cpdef enum Kind:
     KIND_COUNT
 
 cpdef enum:
-    # What a decoder serves besides what a format of a cluster's log has: added to that format.
-    USERS_SERVED = 0x100                 # list-rights: connections have users
-    AUTH_SERVED = 0x200                  # auth: the connection is encrypted, or a Unix socket
+    # What is served besides what a format of a cluster's log has: added to that format.
+    FORMAT_BITS = 0x1F                   # those of the format
+    USERS_SERVED = 0x20                  # list-rights: connections have users
+    AUTH_SERVED = 0x40                   # auth: the connection is encrypted, or a Unix socket
+    HEARS_FORBIDDEN = 0x80               # of a session alone: it has asked for the extensions, and knows the word
 
 cpdef enum Field:
     # What list-jobs says of a job when it is asked to.

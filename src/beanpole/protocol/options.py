@@ -8,7 +8,7 @@ import re
 
 import cython
 from cython.cimports.beanpole.protocol.arguments import is_name, read_moment, read_seconds, read_u32, read_u64
-from cython.cimports.beanpole.protocol.extensions import Arguments, Field, Kind, bit
+from cython.cimports.beanpole.protocol.extensions import FORMAT_BITS, Arguments, Field, Kind, bit
 from cython.cimports.libc.stdint import uint8_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memchr, memcmp, memset
 
@@ -72,7 +72,7 @@ def find_extension(at, end, served):
     for i in range(ROW_COUNT):
         row: cython.pointer(ExtensionRow) = cython.address(rows[i])
         if (
-            (row.format <= (served & 0xFF) or row.format & served & 0xFF00)
+            (row.format <= (served & FORMAT_BITS) or row.format & served & ~FORMAT_BITS)
             and row.text_bytes <= end - at
             and memcmp(row.text, at, row.text_bytes) == 0
             and (row.text_bytes == end - at or at[row.text_bytes] == 32)

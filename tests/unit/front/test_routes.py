@@ -27,7 +27,7 @@ def ids_of(reply: bytes) -> list[int]:
 
 
 def test_every_verb_has_a_row() -> None:
-    assert set(ROUTES) == set(Verb) - MISTAKES
+    assert set(ROUTES) == set(Verb) - MISTAKES - {Verb.AUTH, Verb.LIST_RIGHTS}, "a router has no users"
 
 
 # --- Jobs -------------------------------------------------------------------------------------------------------------

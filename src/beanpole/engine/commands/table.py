@@ -40,6 +40,7 @@ from cython.cimports.beanpole.engine.commands.reserve import (
     reserve_many,
     reserve_with_timeout,
 )
+from cython.cimports.beanpole.engine.commands.rights import auth, list_rights
 from cython.cimports.beanpole.engine.commands.schedules import (
     drop_schedule,
     fire_schedule,
@@ -58,7 +59,6 @@ from cython.cimports.beanpole.engine.commands.stats import (
     stats_job,
     stats_tube,
 )
-from cython.cimports.beanpole.engine.commands.rights import auth, list_rights
 from cython.cimports.beanpole.engine.commands.tubes import (
     drop_rules,
     get_rules,

@@ -1,6 +1,6 @@
 # The header of session.py.
 cimport cython
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from beanpole.engine.state.heap cimport Heap, Timed
 from beanpole.engine.state.tube cimport Tube, Watch
@@ -50,10 +50,9 @@ cdef class Session(Timed):
     cdef readonly Keep keep              # `Keep | None`: how its jobs wait for it when its connection is lost
     cdef readonly User user              # `User | None`: whose it is; None: it may do everything, as connections have no users
     cdef uint32_t rights_version         # of the user, when the session last found its rights
+    cdef uint16_t hidden_count           # tubes that it has named and has no right to
     cdef uint8_t rights                  # bits of the rights for the tube in use
-    cdef uint8_t served                  # bits of ACCESS_FORMATS
-    cdef uint8_t hears_forbidden         # it has asked for the extensions: it knows the word
-    cdef uint32_t hidden_count           # tubes that it has named and has no right to
+    cdef uint8_t served                  # USERS_SERVED AUTH_SERVED HEARS_FORBIDDEN
     cdef object work                     # `LongCommand | None`: the rest of a command that takes more than one turn
     cdef Py_ssize_t moved_count          # jobs that its command moved and that nobody has charged it for yet
 
