@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from beanpole.protocol import limits
 from beanpole.protocol.commands import COMMANDS, Verb
 from beanpole.protocol.decoder import Decoder
-from beanpole.protocol.extensions import AUTH_SERVED, EXTENSIONS, FORMAT_NEWEST, KIND_NAMES, USERS_SERVED, Kind
+from beanpole.protocol.extensions import ACCESS_FORMATS, EXTENSIONS, FORMAT_NEWEST, KIND_NAMES, Kind
 
 BODY_BYTES_MAX = 10
 """The limit of the decoders here: small, so that bodies above it are short."""
@@ -143,7 +143,7 @@ def shown(decoder: Decoder) -> list[str]:
 
 def decoded(pieces: list[bytes], body_bytes_max: int = BODY_BYTES_MAX) -> list[str]:
     """The commands in some pieces of input. Between pieces, memory is bounded by a body and a read."""
-    decoder = Decoder(body_bytes_max, FORMAT_NEWEST | USERS_SERVED | AUTH_SERVED)
+    decoder = Decoder(body_bytes_max, FORMAT_NEWEST | sum(ACCESS_FORMATS.values()))
     commands = []
     for piece in pieces:
         decoder.receive(piece)
