@@ -4,7 +4,9 @@
 
     BeanpoleError
     ├── StartError                   the server can't start; carries the exit code that beanstalkd would use
-    ├── MapError                     a map of shards is wrong; carries its file and line
+    ├── FileError                    a file that people write is wrong; carries its name and a line
+    │   ├── AccessError              one that says who may do what
+    │   └── MapError                 a map of shards
     ├── CommandError                 a command was not done; `command`, `id` and `tube` say which
     │   ├── ReplyError               the server's answer is no; one class for each answer
     │   │   ├── BadFormatError       BAD_FORMAT
@@ -76,14 +78,22 @@ class StartError(BeanpoleError):
         self.exit_code = exit_code
 
 
-class MapError(BeanpoleError):
-    """A map of shards is wrong. `line` counts from 1, and is 0 for the file as a whole; `why` is a sentence."""
+class FileError(BeanpoleError):
+    """A file is wrong. `line` counts from 1, and is 0 for the file as a whole; `why` is a sentence."""
 
     def __init__(self, file: str, line: int, why: str) -> None:
         super().__init__(f"{file}:{line}: {why}" if line else f"{file}: {why}")
         self.file = file
         self.line = line
         self.why = why
+
+
+class AccessError(FileError):
+    """The file of users is wrong, or that of their tokens."""
+
+
+class MapError(FileError):
+    """A map of shards is wrong."""
 
 
 # --- The client -------------------------------------------------------------------------------------------------------

@@ -20,8 +20,8 @@ from beanpole.errors import (
     CannotConnectError,
     ConnectionLostError,
     ExitCode,
+    FileError,
     JobTooBigError,
-    MapError,
     NotFoundError,
     RulesError,
     ScheduleError,
@@ -34,7 +34,7 @@ CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
     (TimedOutError, ExitCode.TIMED_OUT),
     (ConnectionLostError, ExitCode.NO_SERVER),
     (ArgumentError, ExitCode.USAGE),
-    (MapError, ExitCode.USAGE),
+    (FileError, ExitCode.USAGE),
     (RulesError, ExitCode.USAGE),
     (ScheduleError, ExitCode.USAGE),
 )

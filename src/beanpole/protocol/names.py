@@ -6,6 +6,9 @@ from beanpole.limits import TUBE_NAME_BYTES_MAX
 
 TUBE = re.compile(rb"(?!-)[A-Za-z0-9\-+/;.$_()]{1,%d}" % TUBE_NAME_BYTES_MAX)
 
+PATTERN = re.compile(rb"\*|%b\*?" % TUBE.pattern)
+"""Tubes of rules or rights: one by its name, all whose names begin so, or all."""
+
 NAME_RULE = (
     f"a tube's name has 1 to {TUBE_NAME_BYTES_MAX} letters, digits and signs out of -+/;.$_()"
     " and does not begin with a dash"

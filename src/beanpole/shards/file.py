@@ -21,14 +21,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 from beanpole.address import Address
-from beanpole.errors import ArgumentError, LineError, MapError
+from beanpole.errors import ArgumentError, MapError
+from beanpole.files import TomlFile, stamp
 from beanpole.limits import SHARDS_MAX
-from beanpole.protocol.names import NAME_RULE, TUBE
+from beanpole.protocol.names import NAME_RULE, PATTERN, TUBE
 from beanpole.shards.map import WEIGHT_MAX, Shard, ShardMap, base_of
-from beanpole.toml import line_of, parse
 
 MAP_SHARDS_MAX = 64
 """Shards of a map: beyond, a link brings so few commands in a turn that it gains nothing (docs/shards.md)."""
@@ -41,47 +40,8 @@ EPOCH_MAX = 10**18 - 1
 
 NAME = re.compile("[A-Za-z0-9_-]{1,64}")
 
-KINDS = {int: "a whole number", str: "a string", list: "a list", dict: "a table"}
-KEYS = {"epoch": int, "before": list, "everywhere": list, "shard": dict, "tubes": dict}
+KEYS = ("epoch", "before", "everywhere", "shard", "tubes")
 SHARD_KEYS = ("number", "nodes", "weight")
-
-T = TypeVar("T")
-
-
-class File:
-    """A file while it is checked. Raises MapError: it can't be read, or is no TOML."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        try:
-            self.text = path.read_text(encoding="utf-8")
-        except OSError as error:
-            raise MapError(str(path), 0, error.strerror or str(error)) from None
-        except UnicodeDecodeError:
-            raise MapError(str(path), 0, "this is no UTF-8") from None
-        try:
-            self.values = parse(self.text)
-        except LineError as error:
-            raise MapError(str(path), error.line, error.why) from None
-
-    def wrong(self, why: str, *keys: str) -> MapError:
-        """Return what is wrong with what stands behind a key; with the file as a whole, if there is none."""
-        return MapError(str(self.path), line_of(self.text, *keys) if keys else 0, why)
-
-    def value(self, key: str, kind: type[T]) -> T:
-        """Return what stands behind a key of the file, else nothing of its kind. Raises MapError: it is no such."""
-        value = self.values.get(key, kind())
-        if type(value) is not kind:
-            raise self.wrong(f"{key}: {KINDS[kind]} is wanted", key)
-        return value
-
-    def strings(self, key: str) -> list[str]:
-        """Return the strings that stand behind a key, without those that are there twice."""
-        values = self.value(key, list)
-        if not all(isinstance(each, str) for each in values):
-            raise self.wrong(f"{key}: a list of strings is wanted", key)
-        return list(dict.fromkeys(values))
-
 
 # --- Reading ----------------------------------------------------------------------------------------------------------
 
@@ -92,7 +52,7 @@ def load(path: Path, in_use: ShardMap | None = None) -> ShardMap:
     Raises:
         MapError: something is wrong, in it or in one of them.
     """
-    file = File(path)
+    file = TomlFile(path, MapError)
     newest = map_of(file)
     before: dict[Path, ShardMap] = {}
     naming = [(file, newest.epoch)]
@@ -103,7 +63,7 @@ def load(path: Path, in_use: ShardMap | None = None) -> ShardMap:
                 raise each.wrong(f"before: there is no file {where}", "before")
             key = where.resolve()
             if key not in before:
-                older = File(where)
+                older = TomlFile(where, MapError)
                 before[key] = map_of(older)
                 naming.append((older, before[key].epoch))
             if before[key].epoch >= epoch:
@@ -122,12 +82,10 @@ def load(path: Path, in_use: ShardMap | None = None) -> ShardMap:
     return found
 
 
-def map_of(file: File) -> ShardMap:
+def map_of(file: TomlFile) -> ShardMap:
     """Read one file. Raises MapError."""
-    for key in file.values:
-        if key not in KEYS:
-            raise file.wrong(f"there is no key {key[:40]!a}: a map has {', '.join(KEYS)}", key)
-    epoch = file.value("epoch", int)
+    file.check_keys(KEYS, "a map")
+    epoch = file.value(int, "epoch")
     if not 0 < epoch <= EPOCH_MAX:
         raise file.wrong(f"epoch: a number from 1 to {EPOCH_MAX} is wanted", *["epoch"] * ("epoch" in file.values))
     shards = shards_of(file)
@@ -139,12 +97,12 @@ def map_of(file: File) -> ShardMap:
     return ShardMap(str(file.path), epoch, shards, tubes_of(file, shards), bases)
 
 
-def shards_of(file: File) -> dict[str, Shard]:
+def shards_of(file: TomlFile) -> dict[str, Shard]:
     """Read the table of shards. Raises MapError."""
     shards: dict[str, Shard] = {}
     numbers: dict[int, str] = {}
     nodes: dict[Address, str] = {}
-    for name, table in file.value("shard", dict).items():
+    for name, table in file.value(dict, "shard").items():
         if len(shards) == MAP_SHARDS_MAX:
             raise file.wrong(
                 f"shard: more than {MAP_SHARDS_MAX} shards: make several installations of them", "shard", name
@@ -166,15 +124,11 @@ def shards_of(file: File) -> dict[str, Shard]:
     return shards
 
 
-def shard_of(file: File, name: str, table: object) -> Shard:
+def shard_of(file: TomlFile, name: str, table: object) -> Shard:
     """Read the line of one shard. Raises MapError."""
     if not isinstance(table, dict):
         raise file.wrong(f'{name}: a table is wanted, as {{ number = 0, nodes = "HOST:PORT" }}', "shard", name)
-    for key in table:
-        if key not in SHARD_KEYS:
-            raise file.wrong(
-                f"{name}: there is no key {key[:40]!a}: a shard has {', '.join(SHARD_KEYS)}", "shard", name, key
-            )
+    file.check_keys(SHARD_KEYS, "a shard", "shard", name)
     for key in ("number", "nodes"):
         if key not in table:
             raise file.wrong(f"{name}: it has no {key}", "shard", name)
@@ -194,15 +148,15 @@ def shard_of(file: File, name: str, table: object) -> Shard:
     return Shard(name, tuple(numbers), nodes, weight)
 
 
-def tubes_of(file: File, shards: Mapping[str, Shard]) -> dict[bytes, tuple[Shard, ...]]:
+def tubes_of(file: TomlFile, shards: Mapping[str, Shard]) -> dict[bytes, tuple[Shard, ...]]:
     """Read where tubes are that are named. Raises MapError."""
     tubes: dict[bytes, tuple[Shard, ...]] = {}
-    for pattern, value in file.value("tubes", dict).items():
+    for pattern, value in file.value(dict, "tubes").items():
         at = ("tubes", pattern)
         if isinstance(value, dict):
             raise file.wrong(f'tubes: a name with a dot stands in quotes: "{pattern[:40]}.…"', *at)
         begins = pattern.removesuffix("*")
-        if pattern != "*" and not TUBE.fullmatch(begins.encode()):
+        if not PATTERN.fullmatch(pattern.encode()):
             raise file.wrong(f"tubes: {NAME_RULE}; a * may end it: {pattern[:40]!a}", *at)
         if base_of(begins.encode()) != begins.encode():
             raise file.wrong(f"tubes: what stands before the first ; says where a tube is: {pattern[:40]!a}", *at)
@@ -220,7 +174,7 @@ def tubes_of(file: File, shards: Mapping[str, Shard]) -> dict[bytes, tuple[Shard
     return tubes
 
 
-def check_same_shards(file: File, newest: ShardMap, older: ShardMap) -> None:
+def check_same_shards(file: TomlFile, newest: ShardMap, older: ShardMap) -> None:
     """Check that a map has the shards of one before it. Raises MapError: jobs of it could not be found."""
     for each in older.shards.values():
         now = newest.shards.get(each.name)
@@ -232,7 +186,7 @@ def check_same_shards(file: File, newest: ShardMap, older: ShardMap) -> None:
         check_number(file, now, each, older.file)
 
 
-def check_number(file: File, now: Shard, before: Shard, where: object) -> None:
+def check_number(file: TomlFile, now: Shard, before: Shard, where: object) -> None:
     """Check that a shard keeps its numbers. Raises MapError: ids would lead to another."""
     if now.numbers[: len(before.numbers)] != before.numbers:
         had = ", ".join(map(str, before.numbers))
@@ -254,7 +208,7 @@ class MapFile:
         self._read: object = self._seen
         self._said = ""
 
-    def _state(self) -> list[tuple[int, int, int] | None]:
+    def _state(self) -> list[tuple[int, ...]]:
         """Return what changes when a file of the map does."""
         return [stamp(each) for each in (self.path, *[Path(older.file) for older in self.map.before])]
 
@@ -288,12 +242,3 @@ class MapFile:
         self.map = found
         self._seen = self._read = self._state()
         return found
-
-
-def stamp(path: Path) -> tuple[int, int, int] | None:
-    """Return what tells versions of a file apart; None: it is not there."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ino, found.st_size

@@ -16,6 +16,8 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from beanpole.files import stamp
+
 TOKEN_CHARS_MIN = 16  # characters of a token: shorter ones could be guessed
 TOKEN_CHARS_MAX = 256  # characters of a token
 TOKEN_FILE_BYTES_MAX = 65_536  # bytes of the file of tokens
@@ -91,13 +93,9 @@ class TokenFile:
 
     def tokens(self) -> tuple[Token, ...]:
         """The tokens, as the file is now."""
-        try:
-            found = self._path.stat()
-            stamp: tuple[int, ...] = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev)
-        except OSError as error:
-            stamp = (error.errno or 0,)
-        if stamp != self._stamp:
-            self._stamp = stamp
+        now = stamp(self._path)
+        if now != self._stamp:
+            self._stamp = now
             try:
                 self._tokens, self.fault = read(self._path), ""
             except ValueError as error:
