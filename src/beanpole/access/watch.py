@@ -1,0 +1,104 @@
+"""The files of users and tokens while they are used: read again when they have changed, and then all or nothing.
+
+A file is read when it has been the same for a while, as an editor may be in the middle of writing it, and half a file
+may be a right one that gives less. One that has become wrong leaves in force what was read before.
+"""
+
+from collections.abc import Collection, Container
+from pathlib import Path
+
+from beanpole.access.access import Access
+from beanpole.access.file import UNSERVED, load
+from beanpole.errors import AccessError
+from beanpole.files import stamp
+
+SETTLED_S = 5  # seconds for which files must be the same before they are read
+AGAIN_S = 60  # seconds after which files that are wrong are read again, and the error is said again
+WARNINGS_S = 3_600  # seconds after which warnings are looked for: tokens end with time
+
+
+class AccessFiles:
+    """The files of users and tokens. Times are in seconds since 1970."""
+
+    def __init__(
+        self,
+        path: Path,
+        tokens: Path | None = None,
+        listeners: Collection[str] = (),
+        unserved: Container[str] = UNSERVED,
+    ) -> None:
+        """Read them, as `load` does. Raises AccessError."""
+        self._paths = [path] if tokens is None else [path, tokens]
+        self._tokens = tokens
+        self._listeners = listeners
+        self._unserved = unserved
+        self._seen = self._read = self._state()
+        self._since_s = 0.0
+        self._reading: list[tuple[int, ...]] | None = None
+        self._error, self._error_s = "", 0.0
+        self._warned: set[str] = set()
+        self._warnings_s = 0.0
+        self.access = load(path, tokens, listeners, unserved)
+
+    def _state(self) -> list[tuple[int, ...]]:
+        """Return what changes when one of the files does."""
+        return [stamp(each) for each in self._paths]
+
+    def is_due(self, now_s: float) -> bool:
+        """Whether the files should be read now; not again before `take`. Call it about once a second."""
+        if self._reading is not None:
+            return False
+        state = self._state()
+        if state != self._seen:
+            self._seen, self._since_s = state, now_s
+        has_settled = state != self._read and now_s - self._since_s >= SETTLED_S
+        if has_settled or (self._error and now_s - self._error_s >= AGAIN_S):
+            self._reading = state
+        return self._reading is not None
+
+    def read(self) -> Access | AccessError:
+        """Read the files; return what they say, or what is wrong. Any thread may call it: nothing here changes."""
+        try:
+            return load(self._paths[0], self._tokens, self._listeners, self._unserved)
+        except AccessError as error:
+            return error
+
+    def take(self, found: Access | AccessError, now_s: float) -> Access | None:
+        """Go by what was read from here on, and return it, if it is right.
+
+        Returns:
+            None: it is wrong, for a reason that was said within the last minute.
+
+        Raises:
+            AccessError: it is wrong. What was in force stays.
+        """
+        self._read, self._reading = self._reading or self._state(), None
+        if isinstance(found, AccessError):
+            is_new = str(found) != self._error or now_s - self._error_s >= AGAIN_S
+            if not is_new:
+                return None
+            self._error, self._error_s = str(found), now_s
+            raise found
+        self._error = ""
+        self._warnings_s = now_s
+        self.access = found
+        return found
+
+    def look(self, now_s: float) -> Access | None:
+        """Read the files if it is time, and `take` what they say; else return None. Raises AccessError, as `take`."""
+        return self.take(self.read(), now_s) if self.is_due(now_s) else None
+
+    def reread(self, now_s: float) -> Access | None:
+        """Read the files at once, and `take` what they say. Raises AccessError: it is wrong."""
+        self._seen = self._reading = self._state()
+        self._error = ""
+        return self.take(self.read(), now_s)
+
+    def warnings(self, now_s: float) -> list[str]:
+        """Return what people should know of the files, and was not returned before. Call it about once a second."""
+        if now_s < self._warnings_s:
+            return []
+        self._warnings_s = now_s + WARNINGS_S
+        found = [each for each in self.access.warnings(now_s) if each not in self._warned]
+        self._warned.update(found)
+        return found
