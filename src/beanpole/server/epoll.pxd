@@ -7,7 +7,6 @@ from beanpole.server.connection cimport Connection, Transport
 from beanpole.server.eventqueue cimport EventQueue
 from beanpole.server.turn cimport Turn
 
-@cython.final
 cdef class Socket(Transport):
     cdef EpollTransport epoll
     cdef int fd                          # -1: closed
@@ -23,6 +22,10 @@ cdef class Carrier:
     cdef int note(self, int64_t now_ns, unsigned int events) except -1
     cdef int end_turn(self, int64_t now_ns) except -1
 
+cdef class Greeter:
+    cdef int meet(self, int64_t now_ns, int fd, int listener) except -1
+    cdef bint make_room(self, int64_t now_ns) except -1
+
 @cython.final
 cdef class EpollTransport(EventQueue):
     cdef readonly Turn turn
@@ -33,6 +36,7 @@ cdef class EpollTransport(EventQueue):
     cdef list by_fd                      # Connection or None, by its socket's descriptor
     cdef public object open_link         # `Callable[[EpollTransport, int, bytes], object]` takes a link; None: nobody asks for one
     cdef public object link_targets      # `Container[tuple[str, int]]`: clusters and epochs for which a link is taken
+    cdef dict greeters                   # listeners -> Greeter, of those whose clients are met by one
     cdef readonly dict carriers          # descriptors -> Carrier
     cdef list carried                    # those that have something to do at the end of this turn
     cdef readonly uint64_t carried_bytes_received    # over all carriers ever
@@ -44,7 +48,8 @@ cdef class EpollTransport(EventQueue):
     cdef int note_events(self, int64_t now_ns, epoll_event *events, int count) except -1
     cdef int note(self, int64_t now_ns, Connection connection, unsigned int events) except -1
     cdef int accept(self, int64_t now_ns, int listener) except -1
-    cdef Connection join(self, int64_t now_ns, int fd, bint thorough, bint own)
+    cdef bint make_room(self, int64_t now_ns) except -1
+    cdef Connection join(self, int64_t now_ns, int fd, bint thorough, bint own, Socket socket=*)
     cdef int forget(self, int fd) except -1
     cdef int arm(self, int64_t now_ns) except -1
     cdef int end_turn(self) except -1

@@ -133,6 +133,19 @@ class Carrier:
 
 
 @cython.cclass
+class Greeter:
+    """What meets those that come to a listener, before they are clients: `EpollTransport.greeters`."""
+
+    def meet(self, now_ns, fd, listener):
+        """Take a socket that was accepted."""
+        return 0
+
+    def make_room(self, now_ns):
+        """Close one that is no client yet, as there is no place for another; False: there is none."""
+        return False
+
+
+@cython.cclass
 class EpollTransport(EventQueue):
     """All client sockets of a server. The fields stand in ``epoll.pxd``."""
 
@@ -149,6 +162,7 @@ class EpollTransport(EventQueue):
         self.loop = loop
         self.observer = observer
         self.by_fd = []
+        self.greeters = {}
         self.carriers = {}
         self.carried = []
         self.link_targets = {("-", 0)}
@@ -293,11 +307,14 @@ class EpollTransport(EventQueue):
             if (
                 self.turn.engine.session_count >= self.connections_max
                 or self.socket_count + len(self.carriers) >= self.sockets_max
-            ):
+            ) and not self.make_room(now_ns):
                 return self.pause_accepting(now_ns, EMFILE)
             fd = self.accept_from(now_ns, listener)
             if fd < 0:
                 return 0
+            if listener in self.greeters:
+                cython.cast(Greeter, self.greeters[listener], typecheck=True).meet(now_ns, fd, listener)
+                continue
             try:
                 self.join(now_ns, fd, self.listeners[listener], False)
             except OSError as error:
@@ -306,15 +323,23 @@ class EpollTransport(EventQueue):
                 self.observer.connection_opened(fd)
         return 0
 
-    def join(self, now_ns, fd, thorough, own):
-        """Serve a connected socket, which is closed if it can't be watched."""
+    def make_room(self, now_ns):
+        """Whether a place could be made for another client."""
+        for each in self.greeters.values():
+            if cython.cast(Greeter, each, typecheck=True).make_room(now_ns):
+                return True
+        return False
+
+    def join(self, now_ns, fd, thorough, own, socket=None):
+        """Serve a connected socket, by a :class:`Socket` if that is given; it is closed if it can't be watched."""
         if fd >= len(self.by_fd):
             self.by_fd.extend([None] * (fd + 1 - len(self.by_fd)))
-        socket: Socket = Socket()
+        if socket is None:
+            socket = Socket()
+            socket.fresh = not own and self.open_link is not None
         socket.epoll = self
         socket.fd = fd
         socket.own = own
-        socket.fresh = not own and self.open_link is not None
         self.socket_count += not own
         socket.thorough = thorough
         connection: Connection = self.turn.open(now_ns, socket, own)
@@ -333,10 +358,13 @@ class EpollTransport(EventQueue):
         """
         return self.join(self.now(), fd, True, True)
 
-    def take(self, fd: cython.int, thorough: cython.bint) -> None:
-        """Serve a client that was accepted elsewhere, and of which nothing was read; it is closed if it can't be."""
+    def take(self, fd: cython.int, thorough: cython.bint, socket: Socket = None) -> None:
+        """Serve a client that was accepted elsewhere, and of which nothing was read; it is closed if it can't be.
+
+        `socket` is what reads it; None: a plain one.
+        """
         with contextlib.suppress(OSError):
-            self.join(self.now(), fd, thorough, False)
+            self.join(self.now(), fd, thorough, False, socket)
 
     def release(self, connection: Connection) -> None:
         """Close what was adopted. Closing again does nothing."""
