@@ -392,3 +392,26 @@ def verb(
         return command
 
     return decorate
+
+
+def file_verb(group: click.Group, name: str) -> Callable[[Callable[..., ExitCode | None]], click.Command]:
+    """Make a verb of a group of a function that goes by files: as `verb`, but there is no --url, and no Server."""
+
+    def decorate(function: Callable[..., ExitCode | None]) -> click.Command:
+        @functools.wraps(function)
+        def run(*, as_json: bool, **given: Any) -> ExitCode:
+            out = Output(as_json=as_json)
+            try:
+                code = function(out, **given)
+                out.flush()
+            except BrokenPipeError:
+                forget_output()
+                return ExitCode.FAILED
+            except (BeanpoleError, OSError) as error:
+                raise Failure(sentence_of(error), exit_code_of(error)) from error
+            return code or ExitCode.OK
+
+        as_json = click.option("--json", "as_json", is_flag=True, help="Write JSON, one object a line.")
+        return group.command(name, context_settings=SETTINGS, epilog=EXIT_CODES)(as_json(run))
+
+    return decorate

@@ -2,23 +2,24 @@
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from beanpole.cli.common import EXIT_CODES, MAP, TARGET, Output, Server
-from beanpole.cli.errors import Failure, forget_output
+from beanpole.cli.common import EXIT_CODES, MAP, TARGET, Output, Server, file_verb
+from beanpole.cli.errors import Failure
 from beanpole.cli.inspect import async_client
 from beanpole.cli.wrapping import SETTINGS
-from beanpole.errors import BeanpoleError, ExitCode, MapError
+from beanpole.errors import BeanpoleError, ExitCode
 from beanpole.observe.sampling import role_of
 from beanpole.observe.shards import Review, ShardSample, take_shard_sample
 from beanpole.shards.file import load
 from beanpole.shards.map import Places, Shard, ShardMap, base_of
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from beanpole.client import AsyncClient
 
 T = TypeVar("T")
@@ -32,27 +33,7 @@ def shards() -> None:
     """Find the server that has a tube, where several share the tubes by a map."""
 
 
-def verb(name: str) -> Callable[[Callable[..., ExitCode | None]], click.Command]:
-    """Make a verb of a function. What is wrong with a map is one line, and exit code 5."""
-
-    def decorate(function: Callable[..., ExitCode | None]) -> click.Command:
-        @functools.wraps(function)
-        def run(*, as_json: bool, **given: Any) -> ExitCode:
-            out = Output(as_json=as_json)
-            try:
-                code = function(out, **given)
-                out.flush()
-            except BrokenPipeError:
-                forget_output()
-                return ExitCode.FAILED
-            except MapError as error:
-                raise Failure(str(error), ExitCode.USAGE) from error
-            return code or ExitCode.OK
-
-        as_json = click.option("--json", "as_json", is_flag=True, help="Write JSON, one object a line.")
-        return shards.command(name, context_settings=SETTINGS, epilog=EXIT_CODES)(as_json(run))
-
-    return decorate
+verb = functools.partial(file_verb, shards)
 
 
 @verb("check")
