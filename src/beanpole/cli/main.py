@@ -58,6 +58,8 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "console": ("console", "Serve pages, an API and metrics of servers over HTTP."),
         "cluster": ("cluster", "Make a cluster and look after it."),
         "shards": ("shards", "Find the server that has a tube, where several share them."),
+        "access": ("access", "Check the file of users, and say what each may do."),
+        "token": ("access", "Make and remove the tokens of users."),
         "relay": ("relay", "Take jobs from a table of any database to a server."),
         "wal": ("wal", "Inspect a data directory, and salvage a damaged one."),
         "ids": ("about", "Say where the ID service is."),
@@ -78,7 +80,9 @@ RENAMED = {"jobs": "list"}
 # The verbs that people look for under words that others use for them.
 MEANT = {
     "abort": "cancel",
+    "acl": "access",
     "at": "schedule",
+    "auth": "token",
     "cron": "schedule",
     "crontab": "schedule",
     "drain": "clear",
@@ -98,8 +102,11 @@ MEANT = {
     "schedules": "schedule",
     "start": "serve",
     "status": "stats",
+    "tokens": "token",
     "touch": "hold",
     "unbury": "kick",
+    "user": "access",
+    "users": "access",
     "watch": "tail",
     "why": "explain",
 }

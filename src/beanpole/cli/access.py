@@ -1,0 +1,175 @@
+"""``beanpole token`` and ``beanpole access``: the files of a server's users and of their tokens. No server is asked."""
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from beanpole.access import tokens
+from beanpole.access.access import Access, UserConfig
+from beanpole.access.file import load
+from beanpole.access.tokens import DATE_FORM, NAME, NAME_FORM, Token, date_of, date_text, read
+from beanpole.cli.common import EXIT_CODES, Output, file_verb
+from beanpole.cli.errors import Failure, note
+from beanpole.cli.inspect import unix_s
+from beanpole.cli.wrapping import SETTINGS
+from beanpole.errors import ExitCode
+from beanpole.quantities import ALONE, seconds_of
+
+PREFIX_DIGITS_MIN = 6
+"""Digits of a digest that name a token: fewer may be the number of a line."""
+
+FILE: dict[str, Any] = {"type": click.Path(path_type=Path), "metavar": "FILE", "show_envvar": True}
+
+
+@click.group(context_settings=SETTINGS, epilog=EXIT_CODES)
+def token() -> None:
+    """Make and remove the tokens by which users log in.
+
+    The file has a line for each, NAME sha256:HEX [until=DATE] [# words], but no token: that is written once, when it is
+    made. A server reads the file again within seconds, or at once by SIGHUP, and closes the connections of tokens that
+    are gone.
+    """
+
+
+@click.group(context_settings=SETTINGS, epilog=EXIT_CODES)
+def access() -> None:
+    """Check the file of a server's users, and say what each of them may do. No server is asked."""
+
+
+class UserName(click.ParamType[str]):
+    """The name of a user."""
+
+    name = "user"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not NAME.fullmatch(str(value)):
+            self.fail(f"{NAME_FORM}: {value!r}", param, ctx)
+        return str(value)
+
+
+class End(click.ParamType[float]):
+    """A moment to come, in seconds since 1970: a date, or a time from now on."""
+
+    name = "end"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        text, now_s = str(value), unix_s()
+        seconds = None if ALONE.fullmatch(text) else seconds_of(text)
+        end = date_of(text) if seconds is None else now_s + float(seconds)
+        if end is None:
+            self.fail(f"{text!r} is no time as in 90d, and no date; {DATE_FORM}", param, ctx)
+        if end <= now_s:
+            self.fail(f"{text!r} is over", param, ctx)
+        return end
+
+
+USER = UserName()
+token_verb = functools.partial(file_verb, token)
+access_verb = functools.partial(file_verb, access)
+tokens_option = functools.partial(click.option, "--tokens", "path", envvar="BEANPOLE_TOKENS", **FILE)
+token_file = tokens_option(required=True, help="The server's file of tokens.")
+
+
+def record_of(line: int, found: Token) -> dict[str, object]:
+    now_s = unix_s()
+    return {
+        "line": line,
+        "user": found.user,
+        "token": f"sha256:{found.digest.hex()}",
+        "until": "" if found.until is None else date_text(found.until),
+        "is-over": found.until is not None and found.until <= now_s,
+        "words": found.words,
+    }
+
+
+@token_verb("add")
+@click.argument("name", type=USER)
+@click.argument("words", nargs=-1)
+@click.option("--until", metavar="DURATION|DATE", type=End(), help="When it ends, as in 90d or 2027-03-01.")
+@token_file
+def add(out: Output, name: str, words: tuple[str, ...], until: float | None, path: Path) -> None:
+    """Make a token for the user NAME, and write it once.
+
+    It can't be shown again. Its line is appended to the file, which is made if there is none. WORDS, behind --, stand
+    in that line: for whom the token is, say.
+    """
+    text = " ".join(words)
+    if not text.isprintable():
+        raise click.BadParameter("these stand on one line, and are printable", param_hint="WORDS")
+    secret = tokens.add(path, name, until, text).decode()
+    ends = {} if until is None else {"until": date_text(until)}
+    out.record({"token": secret, "user": name, **ends}, secret)
+    note(f"this is a token of {name}" + (f" until {ends['until']}" if ends else "") + ", and is not shown again")
+
+
+@token_verb("list")
+@token_file
+def list_(out: Output, path: Path) -> None:
+    """List the tokens of the file, by the beginnings of their digests."""
+    rows = [record_of(line, found) for line, found in read(path).lines.items()]
+    if not out.as_json:
+        rows = [row | {"token": str(row["token"])[:19]} for row in rows]
+    out.table(("line", "user", "token", "until", "is-over", "words"), rows)
+
+
+@token_verb("remove")
+@click.argument("name", type=USER)
+@click.argument("which", metavar="[LINE|DIGEST]", default="")
+@token_file
+def remove(out: Output, name: str, which: str, path: Path) -> None:
+    """Remove a token of the user NAME from the file.
+
+    Where the user has several, say which: by the number of its line or the beginning of its digest, six digits of it at
+    least, both as `beanpole token list` shows them.
+    """
+    theirs = {line: found for line, found in read(path).lines.items() if found.user == name}
+    digits = which.removeprefix("sha256:")
+    if which.isdecimal() and len(which) < PREFIX_DIGITS_MIN:
+        found = {line: each for line, each in theirs.items() if line == int(which)}
+    elif which and len(digits) < PREFIX_DIGITS_MIN:
+        raise click.UsageError(f"{which!r} is no line, and of a digest {PREFIX_DIGITS_MIN} digits are wanted")
+    else:
+        found = {line: each for line, each in theirs.items() if each.digest.hex().startswith(digits)}
+    if not found:
+        raise Failure(f"{name} has no such token in {path}", ExitCode.NOT_FOUND)
+    if len(found) > 1:
+        lines = ", ".join(f"line {line}: {each}" for line, each in found.items())
+        raise click.UsageError(f"{name} has {len(found)} tokens; say which ({lines})")
+    ((line, one),) = found.items()
+    tokens.remove(path, one)
+    record = record_of(line, one)
+    rest = "".join(f", {word} {record[key]}" for key, word in (("until", "until"), ("words", "#")) if record[key])
+    out.record(record, f"removed {one} (line {line}{rest})")
+
+
+@access_verb("check")
+@click.argument("file", envvar="BEANPOLE_ACCESS", type=FILE["type"])
+@tokens_option(help="The file of their tokens.")
+def check(out: Output, file: Path, path: Path | None) -> None:
+    """Check the FILE of users, and that of their tokens.
+
+    What is wrong is said with its file and line. Warnings are users that nobody can be, and tokens that are over or
+    soon will be. A server refuses what this refuses.
+    """
+    found = load(file, path)
+    if not out.as_json:
+        counts = {"user": len(found.users), "token": len(found.tokens), "space": len(found.spaces)}
+        parts = [f"{number} {word}{'s' * (number != 1)}" for word, number in counts.items()]
+        out.prose(f"{file}: {', '.join(parts)}")
+    out.table(("user", "known-by", "may"), [row_of(found, each) for each in found.users.values()])
+    for each in found.warnings(unix_s()):
+        note(f"warning: {each}")
+
+
+def row_of(found: Access, user: UserConfig) -> Mapping[str, object]:
+    """Return what is shown of a user."""
+    count = sum(each.user == user.name for each in found.tokens.values())
+    known_by = [*sorted(user.certificates), *(f"uid {uid}" for uid in sorted(user.uids))]
+    known_by += [f"{count} token{'s' * (count != 1)}"] if count else []
+    rights = {right: [each.decode() for each in patterns] for right, patterns in user.patterns.items() if patterns}
+    may = ["everything"] if user.admin else [f"{right} {' '.join(patterns)}" for right, patterns in rights.items()]
+    may += ["stats"] if user.stats and not user.admin else []
+    return {"user": user.name, "known-by": ", ".join(known_by), "may": "; ".join(may), "rights": rights}

@@ -1,0 +1,155 @@
+"""`beanpole token` and `beanpole access`: a token is shown once, what is removed is said, a mistake has its line."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beanpole.access.file import load
+from beanpole.access.tokens import HEADING, date_text
+from beanpole.cli import main
+from beanpole.cli.inspect import unix_s
+from beanpole.errors import ExitCode
+
+USERS = """\
+[user.root]
+unix = [0]
+admin = true
+stats = true
+[user.shop]
+certificates = ["DNS:shop", "CN=shop"]
+put = ["orders", "mail-*"]
+look = ["mail-*"]
+stats = true
+[user.nobody]
+"""
+
+
+class Verbs:
+    """Runs verbs with a file of tokens, and keeps all that they write."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+        self.capsys = capsys
+        self.tokens = folder / "tokens"
+        self.users = folder / "access.toml"
+        self.users.write_text(USERS)
+        self.users.chmod(0o644)
+
+    def __call__(self, *arguments: object, code: int = ExitCode.OK, options: tuple[object, ...] = ()) -> str:
+        """Run a verb with the file of tokens; return what it writes, and where it fails only what is wrong."""
+        given = [*map(str, arguments), "--tokens", str(self.tokens), *map(str, options)]
+        assert main.main(given) == code
+        out, self.err = self.capsys.readouterr()
+        return out if code == ExitCode.OK else self.err
+
+    def objects(self, *arguments: object) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self(*arguments, "--json").splitlines()]
+
+
+@pytest.fixture
+def verbs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Verbs:
+    return Verbs(capsys, tmp_path)
+
+
+def test_a_token_is_shown_when_it_is_made_and_never_again(verbs: Verbs) -> None:
+    out = verbs("token", "add", "shop", "--until", "90d", options=("--", "of", "the cron job"))
+    secret = out.removesuffix("\n")
+    assert re.fullmatch(r"bp_[A-Za-z0-9_-]{43}", secret)
+    access = load(verbs.users, verbs.tokens)
+    now_s = unix_s()
+    found = access.by_token(secret.encode(), now_s)
+    assert found is not None
+    assert found.until is not None
+    assert (found.user, round((found.until - now_s) / 86_400)) == ("shop", 90)
+    assert verbs.err == f"beanpole: this is a token of shop until {date_text(found.until)}, and is not shown again\n"
+    digest = next(iter(access.tokens)).hex()
+    assert [line.split("\t") for line in verbs("token", "list").splitlines()] == [
+        ["line", "user", "token", "until", "is-over", "words"],
+        ["2", "shop", f"sha256:{digest[:12]}", date_text(found.until), "no", "of the cron job"],
+    ]
+    rest = f"(line 2, until {date_text(found.until)}, # of the cron job)"
+    assert verbs("token", "remove", "shop") == f"removed shop sha256:{digest[:12]} {rest}\n"
+    assert verbs.tokens.read_text() == HEADING
+
+
+def test_tokens_as_json(verbs: Verbs) -> None:
+    (made,) = verbs.objects("token", "add", "shop", "--until", "2999-01-01")
+    assert (made["user"], made["until"], len(made["token"])) == ("shop", "2999-01-01T00:00:00Z", 46)
+    (listed,) = verbs.objects("token", "list")
+    assert listed.pop("token").startswith("sha256:")
+    assert listed == {"line": 2, "user": "shop", "until": made["until"], "is-over": False, "words": ""}
+    (removed,) = verbs.objects("token", "remove", "shop")
+    assert (removed["line"], removed["user"], verbs.objects("token", "list")) == (2, "shop", [])
+
+
+def test_one_of_several_tokens_is_removed_by_its_line_or_digest(verbs: Verbs) -> None:
+    for name in ("shop", "root", "shop", "shop"):
+        verbs("token", "add", name)
+    digests = {row["line"]: row["token"] for row in verbs.objects("token", "list")}
+    which = ", ".join(f"line {line}: shop {digests[line][:19]}" for line in (2, 4, 5))
+    assert f"shop has 3 tokens; say which ({which})" in verbs("token", "remove", "shop", code=ExitCode.USAGE)
+    assert "no line, and of a digest" in verbs("token", "remove", "shop", "abcde", code=ExitCode.USAGE)
+    for wrong in ("3", "9", digests[3], "sha256:zzzzzz"):
+        assert "shop has no such token in " in verbs("token", "remove", "shop", wrong, code=ExitCode.NOT_FOUND)
+    assert verbs("token", "remove", "shop", digests[5][:13]).startswith(f"removed shop {digests[5][:19]} (line 5")
+    assert verbs("token", "remove", "shop", digests[4].removeprefix("sha256:")).endswith("(line 4)\n")
+    assert verbs("token", "remove", "shop", "2").endswith("(line 2)\n")
+    assert [row["user"] for row in verbs.objects("token", "list")] == ["root"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["add", "two words"], "a user's name has 1 to 64 letters"),
+        (["add", "shop", "--until", "90"], "'90' is over"),
+        (["add", "shop", "--until", "0d"], "'0d' is over"),
+        (["add", "shop", "--until", "2026-02-30"], "is no time as in 90d, and no date"),
+        (["add", "shop", "a\nb"], "these stand on one line"),
+    ],
+)
+def test_what_is_no_token_is_not_made(verbs: Verbs, arguments: list[str], said: str) -> None:
+    assert said in verbs("token", *arguments, code=ExitCode.USAGE)
+    assert not verbs.tokens.exists()
+
+
+def test_a_file_of_tokens_that_is_wrong_is_left_as_it_is(verbs: Verbs) -> None:
+    verbs.tokens.write_text("shop bp_secret\n")
+    verbs.tokens.chmod(0o600)
+    said = f"beanpole: {verbs.tokens}:1: this is not NAME sha256:HEX [until=DATE] [# words]; "
+    for arguments in (["add", "shop"], ["list"], ["remove", "shop"]):
+        assert verbs("token", *arguments, code=ExitCode.USAGE).startswith(said)
+    assert verbs.tokens.read_text() == "shop bp_secret\n"
+
+
+def test_a_file_that_is_not_there(verbs: Verbs) -> None:
+    assert verbs("token", "list", code=ExitCode.USAGE) == f"beanpole: {verbs.tokens}: No such file or directory\n"
+    verbs.tokens = verbs.tokens / "deeper"
+    assert "No such file or directory" in verbs("token", "add", "shop", code=ExitCode.FAILED)
+
+
+def test_a_file_of_users_is_checked(verbs: Verbs) -> None:
+    verbs("token", "add", "shop", "--until", "13d")
+    lines = verbs("access", "check", verbs.users).splitlines()
+    assert lines == [
+        f"{verbs.users}: 3 users, 1 token, 0 spaces",
+        "user\tknown-by\tmay",
+        "root\tuid 0\teverything",
+        "shop\tCN=shop, DNS:shop, 1 token\tput orders mail-*; look mail-*; stats",
+        "nobody\t\t",
+    ]
+    warnings = verbs.err.splitlines()
+    assert warnings[0].startswith("beanpole: warning: shop sha256:")
+    assert warnings[1].startswith("beanpole: warning: nobody can be nobody: ")
+    rows = verbs.objects("access", "check", verbs.users)
+    assert rows[1]["rights"] == {"put": ["orders", "mail-*"], "look": ["mail-*"]}
+
+
+def test_what_is_wrong_with_a_file_of_users_is_said(verbs: Verbs) -> None:
+    verbs("token", "add", "shpo")
+    said = verbs("access", "check", verbs.users, code=ExitCode.USAGE)
+    assert said == f"beanpole: {verbs.tokens}:2: there is no user shpo\n"
+    verbs.users.write_text(f"{USERS}pt = []\n")
+    said = verbs("access", "check", verbs.users, code=ExitCode.USAGE)
+    assert said.startswith(f"beanpole: {verbs.users}:11: nobody: there is no key 'pt': a user has certificates, ")
