@@ -32,9 +32,8 @@ class AccessFiles:
         self._tokens = tokens
         self._listeners = listeners
         self._unserved = unserved
-        self._seen = self._read = self._state()
+        self._seen = self._read = self._reading = self._state()
         self._since_s = 0.0
-        self._reading: list[tuple[int, ...]] | None = None
         self._error, self._error_s = "", 0.0
         self._warned: set[str] = set()
         self._warnings_s = 0.0
@@ -44,17 +43,19 @@ class AccessFiles:
         """Return what changes when one of the files does."""
         return [stamp(each) for each in self._paths]
 
-    def is_due(self, now_s: float) -> bool:
-        """Whether the files should be read now; not again before `take`. Call it about once a second."""
-        if self._reading is not None:
-            return False
+    def is_due(self, now_s: float, *, at_once: bool = False) -> bool:
+        """Whether the files are to be read now: `read`, then `take`, before it is asked again. Call it once a second.
+
+        `at_once`: somebody wants them to be read, whether they have changed or not, and to hear what is wrong.
+        """
         state = self._state()
         if state != self._seen:
             self._seen, self._since_s = state, now_s
+        if at_once:
+            self._error = ""
         has_settled = state != self._read and now_s - self._since_s >= SETTLED_S
-        if has_settled or (self._error and now_s - self._error_s >= AGAIN_S):
-            self._reading = state
-        return self._reading is not None
+        self._reading = state
+        return at_once or has_settled or (self._error != "" and now_s - self._error_s >= AGAIN_S)
 
     def read(self) -> Access | AccessError:
         """Read the files; return what they say, or what is wrong. Any thread may call it: nothing here changes."""
@@ -72,7 +73,7 @@ class AccessFiles:
         Raises:
             AccessError: it is wrong. What was in force stays.
         """
-        self._read, self._reading = self._reading or self._state(), None
+        self._read = self._reading
         if isinstance(found, AccessError):
             is_new = str(found) != self._error or now_s - self._error_s >= AGAIN_S
             if not is_new:
@@ -83,16 +84,6 @@ class AccessFiles:
         self._warnings_s = now_s
         self.access = found
         return found
-
-    def look(self, now_s: float) -> Access | None:
-        """Read the files if it is time, and `take` what they say; else return None. Raises AccessError, as `take`."""
-        return self.take(self.read(), now_s) if self.is_due(now_s) else None
-
-    def reread(self, now_s: float) -> Access | None:
-        """Read the files at once, and `take` what they say. Raises AccessError: it is wrong."""
-        self._seen = self._reading = self._state()
-        self._error = ""
-        return self.take(self.read(), now_s)
 
     def warnings(self, now_s: float) -> list[str]:
         """Return what people should know of the files, and was not returned before. Call it about once a second."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from beanpole.access.access import WARNING_S
+from beanpole.access.access import WARNING_S, Access
 from beanpole.access.tokens import add
 from beanpole.access.watch import AGAIN_S, SETTLED_S, WARNINGS_S, AccessFiles
 from beanpole.errors import AccessError
@@ -37,9 +37,15 @@ class Files:
         found = None
         for _ in range(int(seconds)):
             self.now_s += 1
-            read = self.used.look(self.now_s)
-            found = found if read is None else set(read.users)
+            if self.used.is_due(self.now_s):
+                read = self.used.take(self.used.read(), self.now_s)
+                found = found if read is None else set(read.users)
         return found
+
+    def reread(self) -> Access | None:
+        """Read at once."""
+        assert self.used.is_due(self.now_s, at_once=True)
+        return self.used.take(self.used.read(), self.now_s)
 
 
 @pytest.fixture
@@ -62,7 +68,8 @@ def test_files_are_read_when_they_have_settled(files: Files) -> None:
 
 def test_files_are_read_at_once_where_that_is_asked(files: Files) -> None:
     files.write("[user.a]\n[user.b]\n")
-    found = files.used.reread(files.now_s)
+    found = files.reread()
+    assert found is not None
     assert found is files.used.access
     assert set(found.users) == {"a", "b"}
     assert files.look(100) is None
@@ -79,7 +86,7 @@ def test_a_file_that_has_become_wrong_leaves_what_was(files: Files, text: str) -
     with pytest.raises(AccessError):
         files.look(1)
     with pytest.raises(AccessError):
-        files.used.reread(files.now_s)
+        files.reread()
     files.write("[user.a]\n[user.c]\n")
     assert files.look(SETTLED_S + 1) == {"a", "c"}
     assert files.look(AGAIN_S + 1) is None
@@ -104,19 +111,18 @@ def test_a_file_that_is_gone_leaves_what_was(files: Files) -> None:
 
 
 def test_what_changes_while_it_is_read_is_read_again(files: Files) -> None:
-    files.write("[user.a]\n[user.b]\n")
-    due = [files.used.is_due(files.now_s + seconds) for seconds in range(SETTLED_S + 3)]
-    assert due == [False] * SETTLED_S + [True, False, False]
+    assert files.used.is_due(files.now_s, at_once=True)
     found = files.used.read()
-    files.write("[user.a]\n[user.b]\n[user.c]\n")
+    files.write("[user.a]\n[user.b]\n")
     assert files.used.take(found, files.now_s) is files.used.access
-    assert files.look(SETTLED_S + 1) == {"a", "b", "c"}
+    assert files.look(SETTLED_S) is None
+    assert files.look() == {"a", "b"}
 
 
 def test_a_warning_is_given_once_when_its_time_comes(files: Files) -> None:
     files.write("[user.a]\n[user.b]\n")
     add(files.tokens, "b", files.now_s + WARNING_S + WARNINGS_S)
-    files.used.reread(files.now_s)
+    files.reread()
     assert files.used.warnings(files.now_s) == []
     assert files.used.warnings(files.now_s + WARNINGS_S - 1) == []
     (warning,) = files.used.warnings(files.now_s + WARNINGS_S)
