@@ -60,7 +60,7 @@ def test_job_goes_through_its_life(connect: Connect) -> None:
         client.peek(first)
 
 
-@pytest.mark.parametrize("body", [b"", b"\r\n", bytes(range(256)), b"\0" * 1000, b"x" * 1_000_000])
+@pytest.mark.parametrize("body", [b"", b"\r\n", bytes(range(256)), b"\0" * 1000, b"x" * 1_000_000], ids=len)
 def test_body_comes_back_as_it_was(connect: Connect, body: bytes) -> None:
     client = connect(use="bodies", watch="bodies")
     client.put(body)
