@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-IS_CHECKOUT = Path(__file__).parents[3].joinpath("compiling.py").exists()
+HERE = Path(__file__).parent
+IS_CHECKOUT = HERE.parents[2].joinpath("compiling.py").exists()
 
 collect_ignore_glob = [] if IS_CHECKOUT else ["test_*.py"]
 
@@ -12,5 +13,5 @@ collect_ignore_glob = [] if IS_CHECKOUT else ["test_*.py"]
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run these with the tests of the checkout."""
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if item.path.parent == HERE:
             item.add_marker(pytest.mark.repository)
