@@ -14,7 +14,7 @@
 #   SHOP_FLAGS='--sqlite'   the shop of `make shop` without PostgreSQL, also where that is installed
 #   TAG=v0.1.0              the tag of `make release-check`, instead of that of HEAD
 #   PYTEST='-k heap -x'     more arguments for pytest; -n 0 runs the tests one by one, in this process
-#   PART=console            only these tests: core, cluster, console or ids
+#   PART=console            only these tests: core, cluster, console, ids or several of them
 #   SEEDS_FROM=7            the seeds of `make test-all`, instead of fresh ones, which it prints
 #   MUTANTS_FLAGS='--help'  the arguments of `make mutants`
 #   BENCH_FLAGS='--help'    the arguments of `make bench`, or of `make reproduce`
@@ -116,16 +116,17 @@ shop: $(SHOP_BUILT) ## build, and try a shop in Django whose orders and jobs are
 
 build: $(BUILT) $(IDS_BUILT) ## install what is needed to run, and compile what has changed
 
-# The tests of a part of the queue. What belongs to no other is of the core.
-CLUSTER_TESTS := $(wildcard tests/*/cluster tests/*/*cluster.py tests/unit/log/postgres)
-CONSOLE_TESTS := tests/unit/console tests/e2e/console tests/browser/smoke
-PART_TESTS = $(if $(filter core,$(PART)),tests --ignore=tests/browser $(addprefix --ignore=,$(CLUSTER_TESTS) $(CONSOLE_TESTS)), \
-  $(if $(filter cluster,$(PART)),$(CLUSTER_TESTS),$(if $(filter console,$(PART)),$(CONSOLE_TESTS), \
-  tests --deselect=tests/browser/test_)))
+# The tests of parts of the queue. What belongs to no other is of the core.
+TESTS_cluster := $(wildcard tests/*/cluster tests/*/*cluster.py tests/unit/log/postgres)
+TESTS_console := tests/unit/console tests/e2e/console tests/browser/smoke
+PARTS := $(or $(PART),core cluster console ids)
+tests_of = $(foreach each,$(1),$(TESTS_$(each)))
+PART_TESTS = $(if $(filter core,$(PARTS)),tests --deselect=tests/browser/test_ \
+  $(addprefix --ignore=,$(call tests_of,$(filter-out $(PARTS),cluster console))),$(call tests_of,$(PARTS)))
 
 test: $(TESTABLE) ## build, and prove every promise once; what takes long is left to `make test-all`
-	@$(if $(filter ids,$(PART)),:,$(BIN)/python -m pytest $(PARALLEL) $(PART_TESTS) $(PYTEST))
-	@$(if $(filter-out ids,$(PART)),:,$(MAKE) test-ids)
+	@$(if $(filter-out ids,$(PARTS)),$(BIN)/python -m pytest $(PARALLEL) $(PART_TESTS) $(PYTEST),:)
+	@$(if $(filter ids,$(PARTS)),$(MAKE) test-ids,:)
 
 test-all: $(TESTABLE) ## build, and run every test, with many fresh seeds, then the soaks for SOAK_S seconds each
 	@export SEEDS_FROM=$${SEEDS_FROM:-$$((RANDOM * 32768 + RANDOM))} SEEDS_TIMES=$${SEEDS_TIMES:-6}; \
