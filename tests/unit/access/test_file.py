@@ -168,6 +168,13 @@ def test_a_user_that_a_listener_names_must_be_there(path: Path) -> None:
         load(path, listeners=["a", "b"])
 
 
+@pytest.mark.repository
+def test_the_example_is_read() -> None:
+    found = load(Path(__file__).parents[3] / "examples/access/access.toml")
+    assert list(found.users) == ["root", "monitoring", "shop", "shop-worker", "shop-support"]
+    assert [each.partition(":")[0] for each in found.warnings(0)] == ["nobody can be shop-worker"]
+
+
 # --- Who a client is --------------------------------------------------------------------------------------------------
 
 TWO = """
