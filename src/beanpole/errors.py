@@ -17,10 +17,12 @@
     │   │   ├── ElsewhereError       ELSEWHERE, to a change_job or move_jobs behind a router; says on which shard
     │   │   ├── ExistsError          EXISTS, to a change_job or fire_schedule; its id is that of who has the key
     │   │   ├── ExpectedCrlfError    EXPECTED_CRLF
+    │   │   ├── ForbiddenError       FORBIDDEN; says which right on which tube the user lacks
     │   │   ├── InternalError        INTERNAL_ERROR
     │   │   ├── JobTooBigError       JOB_TOO_BIG
     │   │   ├── NotFoundError        NOT_FOUND
     │   │   │   └── JobLostError     the connection that had reserved the job was lost
+    │   │   ├── NotAuthenticatedError  NOT_AUTHENTICATED; the connection is closed
     │   │   ├── NotIgnoredError      NOT_IGNORED
     │   │   ├── OutOfMemoryError     OUT_OF_MEMORY
     │   │   │   └── TooManyTubesError  the same to use or watch; the connection is closed
@@ -194,6 +196,15 @@ class ExpectedCrlfError(ReplyError):
     """``EXPECTED_CRLF``: a body was not as long as announced."""
 
 
+class ForbiddenError(ReplyError):
+    """``FORBIDDEN``: the user lacks a right on a tube: `right` is ``put``, ``reserve`` and so on."""
+
+    def __init__(self, message: str, right: str = "", tube: str | None = None) -> None:
+        super().__init__(message)
+        self.right = right
+        self.tube = tube
+
+
 class InternalError(ReplyError):
     """``INTERNAL_ERROR``: the server has a bug."""
 
@@ -208,6 +219,13 @@ class NotFoundError(ReplyError):
 
 class JobLostError(NotFoundError):
     """The connection that had reserved the job was lost, so that the server has given it to others."""
+
+
+class NotAuthenticatedError(ReplyError):
+    """``NOT_AUTHENTICATED``, or a refused certificate: the server does not know who this is. The connection is closed.
+
+    A client does not try again by itself.
+    """
 
 
 class NotIgnoredError(ReplyError):
@@ -233,7 +251,7 @@ class TimedOutError(ReplyError):
 
 
 class UnknownCommandError(ReplyError):
-    """``UNKNOWN_COMMAND``: the server is older than the command."""
+    """``UNKNOWN_COMMAND``: the server is older than the command, or the user lacks the right to it."""
 
 
 class UnsupportedError(ReplyError):

@@ -30,6 +30,9 @@ BODY_BYTES_MAX_CEILING = 1_073_741_824
 PORT_DEFAULT = 11300
 """The TCP port of the beanstalkd protocol."""
 
+TLS_PORT_DEFAULT = 11400
+"""The same over TLS, as other clients have it that know ``beanstalks://``."""
+
 HTTP_PORT_DEFAULT = 11380
 """The TCP port of an address for HTTP that names none: beanstalkd's, and 80 for HTTP."""
 

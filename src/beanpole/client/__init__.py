@@ -4,8 +4,9 @@ Read bottom-up: ``protocol.wire`` (bytes), `commands` (the table of commands: wh
 `session` (the used tube and the watch list, which outlive a connection, and what its server has), `extended` (the
 commands that beanstalkd does not know), `plan` (what takes several round trips), `fallback` (what is done without
 them), `batch` (many commands a round trip), `about` (what an error says), `recovery` (what is done when a connection is
-lost), `base` (the options, and how a client connects, runs plans and tries again), then the two skins `sync` and `aio`,
-which only move bytes and wait. `pipeline` and `pool` build on them.
+lost), `login` (how a client shows who it is, and whom it believes), `base` (the options, and how a client connects,
+runs plans and tries again), then the two skins `sync`, with `tls` below it, and `aio`, which only move bytes and wait.
+`pipeline` and `pool` build on them.
 """
 
 from beanpole.address import Address
@@ -14,6 +15,7 @@ from beanpole.client.codec import BytesCodec, Codec, JsonCodec, TextCodec
 from beanpole.client.explanation import Explanation, Reason
 from beanpole.client.extended import JobField, Page
 from beanpole.client.job import FailedAttempt, Job, JobInfo
+from beanpole.client.login import Login
 from beanpole.client.plan import Result
 from beanpole.client.pool import AsyncPool, Pool
 from beanpole.client.putting import Inserted
@@ -53,6 +55,7 @@ __all__ = [
     "JobField",
     "JobInfo",
     "JsonCodec",
+    "Login",
     "Page",
     "Pool",
     "Reason",

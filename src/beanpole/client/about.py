@@ -85,7 +85,9 @@ def about(data: bytes, used: str, watching: Iterable[str] = ()) -> About:
 def named(error: E, what: About) -> E:
     """The same error, which says what it was about; one that says it already stays as it is."""
     if isinstance(error, CommandError) and not error.command and not isinstance(error, ArgumentError):
-        error.command, error.tube = what.command, what.tube
+        error.command = what.command
+        if error.tube is None:
+            error.tube = what.tube
         if error.id is None:
             error.id = what.id
         if isinstance(error, NotFoundError) and what.command in MEANINGS:

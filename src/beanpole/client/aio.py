@@ -258,4 +258,5 @@ class AsyncClient(BaseClient[B], Awaiting, Generic[B]):
                 return (await loop.create_connection(link, sock=given))[1]
             if address.path:
                 return (await loop.create_unix_connection(link, address.path))[1]
-            return (await loop.create_connection(link, address.host, address.port))[1]
+            context = self._login.context() if address.tls else None
+            return (await loop.create_connection(link, address.host, address.port, ssl=context))[1]

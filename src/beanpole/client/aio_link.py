@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from beanpole.client import extensions
 from beanpole.client.base import set_up
+from beanpole.client.login import lost_by
 from beanpole.client.plan import Shipment
 from beanpole.client.recovery import waiting
-from beanpole.client.session import CANCEL_RESERVE, JOB, JOBS, LIST_EXTENSIONS, OK, RESERVED, Session
+from beanpole.client.session import CANCEL_RESERVE, ENDING, JOB, JOBS, LIST_EXTENSIONS, OK, RESERVED, Session
 from beanpole.client.stats import StatsJob
 from beanpole.errors import BeanpoleError, ConnectionLostError, NoReplyError, UnexpectedReplyError
 from beanpole.protocol import wire
@@ -98,7 +99,7 @@ class Link(asyncio.Protocol):
         set_up(transport.get_extra_info("socket"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.fail(ConnectionLostError(f"the connection broke: {exc or 'the server closed it'}"))
+        self.fail(lost_by(exc or "the server closed it"))
         if not self._closed.done():
             self._closed.set_result(None)
 
@@ -112,7 +113,7 @@ class Link(asyncio.Protocol):
                 self._check_no_more(len(owed) - 1)
                 self._answer(owed.popleft())
             self._check_no_more(len(owed))
-        except UnexpectedReplyError as error:
+        except ENDING as error:
             self.fail(error)
         self._watch()
 

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import socket
+import ssl
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -16,10 +17,18 @@ from beanpole.client.commands import Commands, batch_command, command
 from beanpole.client.extended import Extended
 from beanpole.client.extensions import name_bytes
 from beanpole.client.job import Job, job_id
+from beanpole.client.login import Login, lost_by
 from beanpole.client.plan import Broken, Plan, Shipment, planned
 from beanpole.client.recovery import Backoff, Outage, Retry, wall_s
 from beanpole.client.session import DEFAULT_TUBE, ENDING, LIST_EXTENSIONS, USED, Session
-from beanpole.errors import ArgumentError, BeanpoleError, CannotConnectError, ConnectionLostError, UnexpectedReplyError
+from beanpole.errors import (
+    ArgumentError,
+    BeanpoleError,
+    CannotConnectError,
+    ConnectionLostError,
+    NotAuthenticatedError,
+    UnexpectedReplyError,
+)
 from beanpole.protocol import wire
 from beanpole.protocol.limits import SESSION_NAME_BYTES_MAX
 from beanpole.version import __version__
@@ -77,6 +86,13 @@ def own_name(what: str) -> str:
     return shown.encode("utf-8", "replace")[:SESSION_NAME_BYTES_MAX].decode("utf-8", "ignore")
 
 
+def login_for(address: object, login: Login | None) -> Login:
+    """The login of a client: the given one, else that of the variables if the address is as well, else none."""
+    if login is not None:
+        return login
+    return Login.default() if address is None else Login()
+
+
 class Options(TypedDict, total=False):
     """The options that are given by name; :class:`~beanpole.client.sync.Client` explains them."""
 
@@ -87,6 +103,7 @@ class Options(TypedDict, total=False):
     patience: float | None
     name: str | None
     tracing: bool
+    login: Login | None
 
 
 class TubeOptions(Options, total=False):
@@ -116,6 +133,7 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
         patience: float | None = PATIENCE_S,
         name: str | None = None,
         tracing: bool = False,
+        login: Login | None = None,
     ) -> None:
         durations: dict[str, object] = {"timeout": timeout, "connect_timeout": connect_timeout, "patience": patience}
         for option, seconds in durations.items():
@@ -126,6 +144,9 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
                 )
         if isinstance(codec, type):
             raise ArgumentError(f"a codec is an object: codec={codec.__name__}(), not codec={codec.__name__}")
+        if isinstance(address, ssl.SSLSocket):
+            raise ArgumentError("a client does its TLS itself: give it beanstalks://HOST, not an SSLSocket")
+        self._login = login_for(address, login)
         self._given_socket = address if isinstance(address, socket.socket) else None
         if isinstance(address, socket.socket):
             address = Address()
@@ -133,6 +154,7 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
             address = Addresses(Address.default() if address is None else Address.of(address))
         self._addresses = address
         self._address = self._addresses.current
+        self._login.check(self._addresses.server)
         known = cast("Codec[B]", codec or (BytesCodec() if encoding is None else TextCodec(encoding)))
         if name:
             name_bytes(name)
@@ -341,12 +363,15 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
         pauses = iter(()) if self._outage.is_bearable else self._backoff.pauses()
         while True:
             failures: list[tuple[Address, OSError]] = []
+            auth = self._login.auth()
             for _ in range(len(self._addresses)):
                 self._address = self._addresses.current
                 try:
                     link = await self._done(self._dial())
-                    await self._greet(link)
+                    await self._greet(link, auth)
                 except OSError as error:
+                    if isinstance(refused := lost_by(error), NotAuthenticatedError):
+                        raise refused from error
                     failures.append((self._address, error))
                     self._addresses.failed(self._address)
                 else:
@@ -361,16 +386,22 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
                 raise CannotConnectError(f"can't connect {'; '.join(tried)}") from failures[-1][1]
             await self._done(self._sleep(pause_s))
 
-    async def _greet(self, link: Any) -> None:  # noqa: ANN401 - a Link of either
-        """Restores the used tube and the watch list on a new connection.
+    async def _greet(self, link: Any, auth: bytes) -> None:  # noqa: ANN401 - a Link of either
+        """Shows the token, if there is one, and restores the used tube and the watch list on a new connection.
 
         A node of a cluster may accept a connection and then find that it can't reach the leader. So where there is
         another address, the connection only counts when something was answered: if need be to a command without effect.
-        So it is after a loss, as whatever stands in front of a server that is gone may still accept connections.
+        So it is after a loss, as whatever stands in front of a server that is gone may still accept connections, and
+        over TLS, where a server that refuses a certificate says so when the client takes the handshake for done.
         """
         try:
+            if auth:
+                shipment = Shipment(auth, 1)
+                await self._done(self._ship(link, shipment))
+                self._session.authenticated(shipment.replies[0])
             commands = self._session.greeting()
-            if not commands and (len(self._addresses) > 1 or self._outage.is_on):
+            is_doubtful = len(self._addresses) > 1 or self._outage.is_on or self._address.tls
+            if not commands and not auth and is_doubtful:
                 commands = [wire.command(b"watch", DEFAULT_TUBE)]
             if commands:
                 shipment = Shipment(b"".join(commands), len(commands))

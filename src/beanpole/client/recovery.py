@@ -42,7 +42,7 @@ SAFE = frozenset(
     b" peek peek-ready peek-delayed peek-buried find-job list-jobs explain explain-tube"
     b" stats stats-job stats-tube stats-tubes stats-histograms stats-failures stats-groups list-sessions"
     b" list-tubes list-tube-used list-tubes-watched list-rules get-rules list-schedules get-schedule"
-    b" list-extensions keep-session".split()
+    b" list-extensions list-rights keep-session".split()
 )
 """The commands that may be sent twice: they read, or are undone by the end of the connection."""
 

@@ -80,32 +80,59 @@ ERRORS: dict[int, tuple[type[ReplyError], str]] = {
         errors.NotFoundError,
         "NOT_FOUND: there is no such job or tube, or it is not in a state that allows this",
     ),
+    Word.NOT_AUTHENTICATED: (
+        errors.NotAuthenticatedError,
+        "NOT_AUTHENTICATED: the server does not know who this is: a token or certificate is missing, wrong or over",
+    ),
     Word.NOT_IGNORED: (errors.NotIgnoredError, "NOT_IGNORED: the last watched tube stays"),
     Word.OUT_OF_MEMORY: (
         errors.OutOfMemoryError,
         "OUT_OF_MEMORY: no space, or the tube is full by its rules; try again later",
     ),
     Word.TIMED_OUT: (errors.TimedOutError, "TIMED_OUT: no job came in time"),
-    Word.UNKNOWN_COMMAND: (errors.UnknownCommandError, "UNKNOWN_COMMAND: the server does not know the command"),
+    Word.UNKNOWN_COMMAND: (
+        errors.UnknownCommandError,
+        "UNKNOWN_COMMAND: the server does not know the command, or this user lacks the right to it",
+    ),
 }
 """The answers that say no to any command that they are given to."""
 
 LINE_ERRORS: dict[int, type[errors.LineError]] = {Word.BAD_RULES: RulesError, Word.BAD_SCHEDULE: ScheduleError}
 
-ENDING = (UnexpectedReplyError, errors.TooManyTubesError)
+ENDING = (UnexpectedReplyError, errors.TooManyTubesError, errors.NotAuthenticatedError)
 """The errors behind which a connection can't be used any more, though the server has answered."""
 
 
+def buried(reply: Reply) -> BuriedError:
+    return BuriedError("BURIED: the server had no room in its queue", reply.number or None)
+
+
+def exists(reply: Reply) -> ExistsError:
+    return ExistsError(f"EXISTS: job {reply.number} has the key", reply.number)
+
+
+def elsewhere(reply: Reply) -> errors.ElsewhereError:
+    shard = reply.body.decode("ascii", "replace")
+    return errors.ElsewhereError(f"ELSEWHERE: the other tube has its home on shard {shard}; nothing is changed", shard)
+
+
+def forbidden(reply: Reply) -> errors.ForbiddenError:
+    right, _, tube = reply.body.decode("utf-8", "surrogateescape").partition(" ")
+    return errors.ForbiddenError(f"FORBIDDEN: this user lacks the right {right} on {tube}", right, tube)
+
+
+ERRORS_WITH_MORE: dict[int, Callable[[Reply], ReplyError]] = {
+    Word.BURIED: buried,
+    Word.EXISTS: exists,
+    Word.ELSEWHERE: elsewhere,
+    Word.FORBIDDEN: forbidden,
+}
+"""What makes an error that carries more than a sentence, by the answer."""
+
+
 def error_of(reply: Reply) -> BeanpoleError:
-    if reply.word == Word.BURIED:
-        return BuriedError("BURIED: the server had no room in its queue", reply.number or None)
-    if reply.word == Word.EXISTS:
-        return ExistsError(f"EXISTS: job {reply.number} has the key", reply.number)
-    if reply.word == Word.ELSEWHERE:
-        shard = reply.body.decode("ascii", "replace")
-        return errors.ElsewhereError(
-            f"ELSEWHERE: the other tube has its home on shard {shard}; nothing is changed", shard
-        )
+    if reply.word in ERRORS_WITH_MORE:
+        return ERRORS_WITH_MORE[reply.word](reply)
     if reply.word in LINE_ERRORS:
         return LINE_ERRORS[reply.word](reply.number, reply.body.decode("utf-8", "replace"))
     if reply.word in ERRORS:
@@ -115,9 +142,9 @@ def error_of(reply: Reply) -> BeanpoleError:
 
 
 def refusal_of(reply: Reply, what: About) -> BeanpoleError:
-    """The error for an answer that says no. Raises UnexpectedReplyError for one to something else."""
+    """The error for an answer that says no. Raises it if the connection can't be used any more."""
     error = named(error_of(reply), what)
-    if isinstance(error, UnexpectedReplyError):
+    if isinstance(error, ENDING):
         raise error
     return error
 
@@ -331,6 +358,15 @@ class Session(Generic[B]):
 
     # --- In ---
 
+    def authenticated(self, reply: Reply) -> None:
+        """Takes the answer to ``auth``. Raises NotAuthenticatedError, also of a server that has no users."""
+        what = about(b"auth\r\n", self.used)
+        if reply.word == Word.UNKNOWN_COMMAND:
+            sentence = "UNKNOWN_COMMAND: the server has no users, or takes no token here: connect without one"
+            raise named(errors.NotAuthenticatedError(sentence), what)
+        if reply.word != Word.AUTHENTICATED:
+            raise refusal_of(reply, what)
+
     def greeted(self, commands: list[bytes], replies: list[Reply]) -> None:
         """Takes the answers to the greeting, as far as they came.
 
@@ -375,6 +411,8 @@ class Session(Generic[B]):
             if reply.word == OUT_OF_MEMORY:
                 self.refused = used
                 raise named(errors.TooManyTubesError(), about(data, used))
+            if reply.word == Word.NOT_AUTHENTICATED:
+                raise named(error_of(reply), about(data, used))
             if reply.word not in {Word.USING, Word.WATCHING, Word.NAMED}:
                 raise UnexpectedReplyError(f"use, watch, ignore or name-session was answered with {reply!r}")
 

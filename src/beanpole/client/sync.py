@@ -17,13 +17,14 @@ from collections.abc import Coroutine, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
-from beanpole.client import batch
+from beanpole.client import batch, roundtrip, tls
 from beanpole.client.base import BaseClient, Given, Options, TubeOptions, Tubes, set_up
 from beanpole.client.commands import Blocking
 from beanpole.client.job import Job
+from beanpole.client.login import lost_by
 from beanpole.client.pipeline import Pipeline
 from beanpole.client.plan import Plan, Queue, Shipment, run_call
-from beanpole.client.roundtrip import LATE, WHOLE, is_over, round_trip
+from beanpole.client.roundtrip import LATE, WHOLE
 from beanpole.client.session import DEFAULT_TUBE, ENDING, Using
 from beanpole.errors import BeanpoleError, ConnectionLostError, NoReplyError, TimedOutError, UnexpectedReplyError
 from beanpole.limits import CLIENT_RECEIVE_BYTES as RECEIVE_BYTES
@@ -51,7 +52,11 @@ class Link:
 
     def __init__(self, connection: socket.socket, timeout_s: float | None) -> None:
         self._socket = connection
-        self._fd = connection.fileno()
+        over_tls = isinstance(connection, tls.TlsSocket)
+        self._line: Any = connection if over_tls else connection.fileno()
+        """What the two functions below are called with."""
+        self._round_trip: Any = tls.round_trip if over_tls else roundtrip.round_trip
+        self._is_over: Any = tls.is_over if over_tls else roundtrip.is_over
         self._timeout_s = timeout_s
         self._reader = ReplyReader()
         self._poll = select.poll()
@@ -64,7 +69,8 @@ class Link:
 
     def is_over(self) -> bool:
         """Whether the server has closed the connection, or sent something without being asked."""
-        return is_over(self._fd)
+        over: bool = self._is_over(self._line)
+        return over
 
     def fail(self, _: BaseException) -> None:
         """Closes the connection, which is no good."""
@@ -84,7 +90,7 @@ class Link:
         reader = self._reader
         try:
             if len(data) <= SEND_AT_ONCE_BYTES:
-                sent = round_trip(self._fd, data, count, reader, replies)
+                sent = self._round_trip(self._line, data, count, reader, replies)
             else:
                 self._send_while_receiving(data, wait_s)
                 sent = len(data)
@@ -96,7 +102,7 @@ class Link:
             self._take_last(count, replies)
             if isinstance(error, ConnectionLostError):
                 raise
-            raise ConnectionLostError(f"the connection broke: {error}") from error
+            raise lost_by(error) from error
         self.worked = True
         if reader.buffered_bytes:
             raise UnexpectedReplyError("the server sent more than was asked for")
@@ -159,10 +165,13 @@ class Link:
                 if not ready:
                     raise BlockingIOError
                 if ready[0][1] & ~select.POLLOUT:
-                    received = self._socket.recv(RECEIVE_BYTES)
-                    if not received:
-                        raise ConnectionLostError("the server closed the connection before it had received everything")
-                    self._reader.receive(received)
+                    with suppress(BlockingIOError):  # what has come may be TLS's alone
+                        received = self._socket.recv(RECEIVE_BYTES, socket.MSG_DONTWAIT)
+                        if not received:
+                            raise ConnectionLostError(
+                                "the server closed the connection before it had received everything"
+                            )
+                        self._reader.receive(received)
                 if ready[0][1] & select.POLLOUT:
                     view = view[self._socket.send(view, socket.MSG_DONTWAIT) :]
         finally:
@@ -205,12 +214,16 @@ class Client(BaseClient[B], Blocking, Generic[B]):
     command, when the client has asked the server for its `features` and that has names; a client that uses commands of
     beanstalkd alone does not ask. None: ``host:pid program version``; empty: nothing.
 
+    `login` says how the client shows who it is, and whom it believes, at ``beanstalks://host``, where everything is
+    encrypted and the name of the server is verified: see :class:`~beanpole.client.login.Login`. Without one there is
+    nothing to show, unless no address is given: then the variables of a login say it.
+
     With `tracing` each put is a span of OpenTelemetry, and the job carries its trace. It needs the extra ``otel``.
 
     Raises ArgumentError for an invalid address, option or tube name, and LookupError for an encoding that Python does
     not have. Besides what is said below, every command may raise ArgumentError (nothing was sent), CannotConnectError,
     ConnectionLostError (it says whether the command may have been executed), OutOfMemoryError, InternalError and
-    UnexpectedReplyError.
+    UnexpectedReplyError; on a server with users NotAuthenticatedError, ForbiddenError and UnknownCommandError.
     """
 
     if TYPE_CHECKING:
@@ -399,4 +412,9 @@ class Client(BaseClient[B], Blocking, Generic[B]):
                 connection.close()
                 raise
             return connection
-        return socket.create_connection((address.host, address.port), self._connect_timeout_s)
+        if not address.tls:
+            return socket.create_connection((address.host, address.port), self._connect_timeout_s)
+        context, clock = self._login.context(), self._outage.clock
+        until_s = None if self._connect_timeout_s is None else clock() + self._connect_timeout_s
+        connection = socket.create_connection((address.host, address.port), self._connect_timeout_s)
+        return tls.TlsSocket(connection, context, address.host, until_s, clock)

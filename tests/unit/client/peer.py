@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import inspect
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Iterator
@@ -59,11 +60,12 @@ def has(*features: str) -> tuple[bytes, bytes]:
 class Peer:
     """A server that expects what its script says."""
 
-    def __init__(self, *connections: Steps) -> None:
+    def __init__(self, *connections: Steps, tls: ssl.SSLContext | None = None) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.settimeout(WAIT_S)
         self.address: tuple[str, int] = self._listener.getsockname()[:2]
         self._connections = connections
+        self._tls = tls
         self.failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -72,6 +74,8 @@ class Peer:
             for steps in self._connections:
                 connection, _ = self._listener.accept()
                 connection.settimeout(WAIT_S)
+                if self._tls is not None:
+                    connection = self._tls.wrap_socket(connection, server_side=True)
                 with connection:
                     self._serve(connection, steps)
         except BaseException as failure:  # noqa: BLE001 - told by the thread of the test

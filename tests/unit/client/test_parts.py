@@ -59,6 +59,12 @@ from beanpole.testing import FakeServer
         ("unix:/run/a,b:1", Address(path="/run/a,b:1"), "unix:/run/a,b:1"),
         ("/run/a,b:1", Address(path="/run/a,b:1"), "unix:/run/a,b:1"),
         ("a,b", Address("a", others=(Address("b"),)), "beanstalk://a:11300,b:11300"),
+        ("beanstalks://h", Address("h", 11400, tls=True), "beanstalks://h:11400"),
+        (
+            "beanstalks://h:1,[::1]",
+            Address("h", 1, tls=True, others=(Address("::1", 11400, tls=True),)),
+            "beanstalks://h:1,[::1]:11400",
+        ),
     ],
 )
 def test_address(given: Any, wanted: Address, shown: str) -> None:
@@ -69,6 +75,7 @@ def test_address(given: Any, wanted: Address, shown: str) -> None:
 
 NO_URLS = """
     beanstalk:// beanstalk://h:x beanstalk://h:99999 http://h beanstalk://h/tube unix: unix:/
+    beanstalks:// beanstalks://h:x beanstalks://h,beanstalk://g beanstalk://h,beanstalks://g
     beanstalk://h, beanstalk://,h beanstalk://h,http://g beanstalk://h,g:x beanstalk://h,unix:/b
 """
 

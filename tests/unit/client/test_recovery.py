@@ -47,7 +47,7 @@ HARMFUL = {
     *("put", "release", "bury", "delete", "touch", "kick", "kick-job", "pause-tube", "quit", "reserve-job"),
     *("put-job", "fail-job", "snooze-job", "change-job", "change-body", "clear-tube", "move-jobs", "cancel-reserve"),
     *("touch-many", "delete-many", "set-rules", "drop-rules", "name-session", "cancel-job", "cancel-key"),
-    *("set-schedule", "drop-schedule", "pause-schedule", "fire-schedule", "pause-group"),
+    *("set-schedule", "drop-schedule", "pause-schedule", "fire-schedule", "pause-group", "auth"),
 }
 """What a client sends once, or not over two connections."""
 
