@@ -325,10 +325,10 @@ class EpollTransport(EventQueue):
 
     def make_room(self, now_ns):
         """Whether a place could be made for another client."""
+        made: cython.bint = False
         for each in self.greeters.values():
-            if cython.cast(Greeter, each, typecheck=True).make_room(now_ns):
-                return True
-        return False
+            made = made or cython.cast(Greeter, each, typecheck=True).make_room(now_ns)
+        return made
 
     def join(self, now_ns, fd, thorough, own, socket=None):
         """Serve a connected socket, by a :class:`Socket` if that is given; it is closed if it can't be watched."""
@@ -349,6 +349,8 @@ class EpollTransport(EventQueue):
         except OSError:
             self.turn.drop(now_ns, connection)
             raise
+        if socket.readable:  # before there was a socket: what came behind a handshake
+            self.turn.ready(connection)
         return connection
 
     def adopt(self, fd: cython.int) -> Connection:
