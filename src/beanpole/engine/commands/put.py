@@ -22,7 +22,7 @@ from cython.cimports.beanpole.engine.state.tags import (
     read_flags,
 )
 from cython.cimports.beanpole.engine.state.times import Count
-from cython.cimports.beanpole.engine.state.tube import RULE_TAGS_BYTES, RuleSet, Tube, is_awaited
+from cython.cimports.beanpole.engine.state.tube import RULE_TAGS_BYTES, Tube, is_awaited
 from cython.cimports.beanpole.protocol.extensions import Kind, bit
 from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
@@ -192,13 +192,10 @@ def group_for(queue, command, name):
     """
     if command.args.given & bit(Kind.GROUP):
         return command.args.group_at[: command.args.group_bytes]
-    rules: RuleSet = queue.rules.match(name) if queue.rules is not None and b";" in name else None
-    if rules is None or not rules.groups_split:
+    home: bytes = name if queue.rules is None else queue.rules.home_of(name)
+    if home is name:
         return None
-    before, _, behind = name.partition(b";")
-    if not before or not behind:
-        return None
-    group: bytes = behind
+    group: bytes = name[len(home) + 1 :]
     command.args.given |= bit(Kind.GROUP)
     command.args.group_at = group
     command.args.group_bytes = len(group)

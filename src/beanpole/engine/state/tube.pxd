@@ -55,6 +55,7 @@ cdef class RuleTable:
     cdef list prefixes                   # what patterns with a `*` have before it, in order; None: it has changed
     cdef list above                      # of each of them the index of the longest other one that it begins with, or -1
     cdef RuleSet match(self, bytes name)
+    cdef bytes home_of(self, bytes name)
     cdef int order(self) except -1
     cdef RuleSet named(self, bytes pattern)
     cdef int add(self, RuleSet rules) except -1
@@ -160,7 +161,7 @@ cdef class Tube(Timed):
     cdef Ages ages                       # since when its ready jobs are ready
     cdef readonly uint32_t pause_s            # seconds that the current pause was asked for; 0: not paused
     cdef uint32_t list_index                  # its place in the engine's list of tubes
-    cdef uint8_t hidden                       # one session's alone, which has no right to that of its name: in no list, never with a job
+    cdef uint8_t hidden                       # one session's own, in the place of one to which it has no right: in no list, never with a job
     cdef readonly uint8_t closed              # bits of Closed; 0: its jobs may be reserved
     cdef readonly uint32_t told_count         # sessions that were told of it: a ready job is left to each
     cdef readonly int64_t paused_until_ns     # engine clock; 0: not paused

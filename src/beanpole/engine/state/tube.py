@@ -68,6 +68,12 @@ class RuleTable:
             at = self.above[at]
         return None
 
+    def home_of(self, name):
+        """Return the name of the tube that gets what is put into one, of whose name a part may be that of a group."""
+        rules: RuleSet = self.match(name) if b";" in name else None
+        before, _, behind = name.partition(b";")
+        return before if rules is not None and rules.groups_split and before and behind else name
+
     def order(self):
         """Put the prefixes in order, and link each to the longest other one that it begins with."""
         at: cython.Py_ssize_t
