@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # which a build in isolation lac
 from compiling import compile_with
 
 HOT = re.compile(
-    r"beanpole\.(protocol\..*|engine\.(engine|state\.(blake2b|breaker|heap|job|jobtable|keys|once|queue|session|tags|times|tube|user|walk)|policies\.(breaker|expiry|history|once|throttle|uniqueness)|commands\.(change|jobs|list_jobs|long_command|put|reserve|serve|table|tubes))"
+    r"beanpole\.(protocol\..*|engine\.(engine|state\.(blake2b|breaker|heap|job|jobtable|keys|once|queue|session|tags|times|tube|user|walk)|policies\.(breaker|expiry|history|once|throttle|uniqueness)|commands\.(change|jobs|list_jobs|long_command|put|reserve|rights|serve|table|tubes))"
     r"|log\.(accounts|encoder)|server\.connection|front\.(front|lane|linksocket|switch))"
 )
 """What runs for every command, where a check of each attribute for None costs 6 % of a put, reserve and delete."""

@@ -90,12 +90,16 @@ def number_of(count: int, one: str, more: str) -> str:
 
 
 def who(facts: Facts) -> str:
+    if facts["session"] < 0:
+        return "another user's session"
     name = json.dumps(facts["name"], ensure_ascii=False) if "name" in facts else ""
     known = ", ".join(each for each in (facts.get("peer", ""), name) if each)
     return f"session {facts['session']} ({known})" if known else f"session {facts['session']}"
 
 
 def some(facts: Facts, names: list[str]) -> str:
+    if not names:
+        return f"{facts['count']} of other users"
     return ", ".join(names) + (" and others" if facts["count"] > len(names) else "")
 
 
@@ -134,7 +138,7 @@ def reserved(facts: Facts) -> str:
     if "ids" in facts:
         return jobs(facts)
     if facts.get("closed"):
-        return f"session {facts['session']}, which held it, is closed, and gives its jobs back"
+        return f"{who(facts)}, which held it, is closed, and gives its jobs back"
     left = f"{facts['left']} s of {facts['ttr']} s are left"
     return f"by {who(facts)}, last heard of {facts['silent']} s ago; {left}"
 
@@ -154,7 +158,7 @@ def group(facts: Facts) -> str:
 
 
 def lost(facts: Facts) -> str:
-    gone = f"session {facts['session']}, which holds it, has had no connection for {facts['silent']} s"
+    gone = f"{who(facts)}, which holds it, has had no connection for {facts['silent']} s"
     return f"{gone} and may come back for {facts['left']} s"
 
 

@@ -3,6 +3,7 @@
 from collections import Counter
 
 import cython
+from cython.cimports.beanpole.engine.commands.hiding import is_stale
 from cython.cimports.beanpole.engine.engine import Engine, Leave
 from cython.cimports.beanpole.engine.policies.expiry import expiry_of
 from cython.cimports.beanpole.engine.policies.uniqueness import rival
@@ -28,6 +29,7 @@ from cython.cimports.beanpole.engine.state.tube import (
     is_broken,
     token_at_ns,
 )
+from cython.cimports.beanpole.protocol.rights import Right
 
 from beanpole.engine import limits
 
@@ -358,6 +360,7 @@ def check_session(engine: Engine, session: Session) -> None:
         is_wide = session.heads is not None
         assert in_line == (session.waiting and not is_wide), f"{name} does not wait in each of its tubes alike"
         assert is_wide == (watch in (watch.tube.wide or ())), f"{name} is wide, and a tube doesn't know, or is not"
+    check_hidden(engine, session)
     if session.heads is not None:
         check_heads(session)
     if session.reserved.count:
@@ -368,6 +371,27 @@ def check_session(engine: Engine, session: Session) -> None:
     if session.told_at:
         assert not session.waiting, f"{name} was told, and waits"
         check_timer(engine, session, session.wait_until_ns)
+
+
+def check_hidden(engine: Engine, session: Session) -> None:
+    """Assert that a session has hidden tubes in the place of those to which its user has no right, and no others."""
+    name = f"session {session.number}"
+    tubes = [(cython.cast(Watch, each, typecheck=True).tube, Right.RESERVE) for each in session.watches]
+    hidden = sum(1 for tube, _ in tubes if cython.cast(Tube, tube, typecheck=True).hidden)
+    counted = 0 if session.standing is None else session.standing.hidden_count
+    assert hidden == counted, f"{name} counts {counted} of {hidden} hidden tubes"
+    if session.used is not None and b";" not in session.used.name:  # else its rights follow rules, one command late
+        tubes.append((session.used, Right.EVERYTHING))
+    for each, right in tubes:
+        tube: Tube = each
+        is_known = engine.tubes.get(tube.name) is tube
+        assert is_known != tube.hidden, f"{name} has a tube {tube.name} that is gone, or one for which there is none"
+        if session.user is not None and session.standing is not None and not is_stale(session):
+            may = session.user.rights(tube.name, len(tube.name)) & right != 0
+            assert may != tube.hidden, f"{name} has the wrong tube for its rights to {tube.name}"
+        if tube.hidden:
+            jobs = tube.ready.count + tube.delayed.count + tube.buried.count + tube.reserved_count
+            assert jobs == 0, f"a hidden tube {tube.name} has jobs"
 
 
 def check_heads(session: Session) -> None:

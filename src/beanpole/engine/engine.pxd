@@ -19,6 +19,7 @@ cdef class Engine(Queue):
     cdef int half_close(self, int64_t now_ns, Session session) except -1
     cpdef int apply(self, int64_t now_ns, Session session, Command command) except -1
     cpdef Py_ssize_t tick(self, int64_t now_ns) except? -1
+    cdef int end_refused(self, int64_t now_ns, Session session, int verdict) except -1
     cdef int go_on(self, int64_t now_ns, Session session) except -1
     cdef Py_ssize_t run_schedules(self, int64_t now_ns, Py_ssize_t most) except -1
     cdef Py_ssize_t run_timers(self, int64_t now_ns, Py_ssize_t most) except -1

@@ -17,7 +17,9 @@ best of them, and only then is any of them answered that there is none.
 """
 
 import cython
+from cython.cimports.beanpole.engine.commands.hiding import assign, begin_renewal
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, abandon, attend, leave_to_ticks
+from cython.cimports.beanpole.engine.commands.rights import Verdict, ask
 from cython.cimports.beanpole.engine.commands.serve import offer_all, offer_opened
 from cython.cimports.beanpole.engine.commands.table import rows
 from cython.cimports.beanpole.engine.policies.attempts import (
@@ -116,8 +118,6 @@ class Engine(Queue):
         self.next_session_number += 1
         session.opened_at_ns = session.heard_at_ns = now_ns
         session.own = own
-        session.user = user
-        session.served = served
         session.used = self.default_tube
         self.sessions.add(session)
         if not own:
@@ -125,7 +125,15 @@ class Engine(Queue):
             self.session_count += 1
             self.add_watch(session, self.default_tube)
         self.count_use(session, 1)
+        if user is not None:
+            assign(self, session, user, served)
         return session
+
+    def assign(self, session: Session, user: User) -> None:
+        """Let a session of a user that has run no command yet be another user's. Raise ValueError if it is nobody's."""
+        if session is None or user is None or session.standing is None:
+            raise ValueError("only a user's session can be another user's")
+        assign(self, session, user, session.standing.served)
 
     def close_session(self, now_ns: int64_t, session: Session, by_server: cython.bint = False) -> None:
         """Forget a session; the jobs that it holds become ready. Closing it again does nothing.
@@ -206,15 +214,33 @@ class Engine(Queue):
         if row.reserves and self.records.backlog_full():
             # Even if no job is ready: a session that waits gets the next job without sending another command.
             return Outcome.AGAIN
+        if session.user is not None:
+            verdict: cython.int = ask(self, session, command)
+            if verdict != Verdict.ALLOWED:
+                return self.end_refused(now_ns, session, verdict)
         self.count_command(cython.cast(cython.int, command.counted), 1)
         if session.told_at:
             self.end_told(session)  # what it does not take now is offered behind its command
         outcome: cython.int = row.run(self, now_ns, session, command)
         if outcome == Outcome.AGAIN:
             self.count_command(cython.cast(cython.int, command.counted), -1)
+            if session.user is not None:
+                session.user.command_count -= 1
         if self.opened is not None:
             offer_opened(self, now_ns)
         return outcome
+
+    def end_refused(self, now_ns, session, verdict):
+        """End a command that is answered by the want of a right, or runs in a later turn."""
+        if session.told_at:
+            self.end_told(session)
+        if self.opened is not None:
+            offer_opened(self, now_ns)
+        return Outcome.AGAIN if verdict == Verdict.LATER else Outcome.DONE
+
+    def rights_changed(self) -> None:
+        """Let all sessions find again what they may watch, as rights of their users have changed, in the next ticks."""
+        begin_renewal(self)
 
     def go_on(self, now_ns, session):
         """Do the next piece of the command of a session; return AGAIN as :meth:`LongCommand.step` does."""

@@ -9,6 +9,8 @@ cpdef enum Right:
     MANAGE = 8                           # kick, pause, clear, move, change, cancel, delete any
     RULES = 16                           # its rules and schedules
     EVERYTHING = 31
+    STATS = 32                           # see the numbers of every tube: no right to a tube, but as one where numbers are asked for
+    ANY = 63                             # one of all these
 
 cdef class Grants:
     cdef readonly dict patterns          # `dict[str, tuple[bytes, ...]]`: patterns of tubes by the name of the right

@@ -54,6 +54,15 @@ class Grants:
         """Return the bits of the rights that hold for a tube."""
         return self.bits(name, len(name))
 
+    def meets(self, pattern: bytes) -> bool:
+        """Whether there is a right to some tube that a pattern fits."""
+        text: bytes = pattern.removesuffix(b"*")
+        is_wide: bool = pattern.endswith(b"*")
+        return self.always != 0 or any(
+            row[0] == text or (row[1] and text.startswith(row[0])) or (is_wide and row[0].startswith(text))
+            for row in self.rows
+        )
+
     def covers(self, right: str, pattern: bytes) -> bool:
         """Whether a right holds for every tube that a pattern fits."""
         text: bytes = pattern.removesuffix(b"*")

@@ -10,7 +10,9 @@ from typing import Any
 from beanpole.engine.check import check
 from beanpole.engine.engine import Engine
 from beanpole.engine.state.records import Records
+from beanpole.engine.state.user import User
 from beanpole.limits import TUBES_MAX
+from beanpole.protocol.extensions import USERS_SERVED
 from beanpole.server.connection import Connection
 
 NS_PER_S = 1_000_000_000
@@ -41,9 +43,10 @@ class World:
         self.unread: dict[Connection, bytes] = {}  # replies on those that were closed before anybody took them
         self.resumed: list[str] = []  # whose buffered commands went on since the list was last cleared, in order
 
-    def connect(self, name: str) -> None:
+    def connect(self, name: str, user: User | None = None) -> None:
         assert name not in self.connections, f"{name} is connected already"
-        self.connections[name] = Connection(self.engine, self.now_ns)
+        served = 0 if user is None else USERS_SERVED
+        self.connections[name] = Connection(self.engine, self.now_ns, user=user, served=served)
 
     def send(self, name: str, data: bytes) -> None:
         self.connections[name].receive(self.now_ns, data)

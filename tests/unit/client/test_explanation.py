@@ -90,6 +90,11 @@ WHO = {"session": 2, "peer": "unix", "name": "w 1"}
             {**WHO, "silent": 0.5, "left": 4, "ttr": 5},
             'by session 2 (unix, "w 1"), last heard of 0.5 s ago; 4 s of 5 s are left',
         ),
+        (
+            "reserved",
+            {"session": -1, "silent": 0.5, "left": 4, "ttr": 5},
+            "by another user's session, last heard of 0.5 s ago; 4 s of 5 s are left",
+        ),
         ("reserved", {"session": 2, "closed": True}, "session 2, which held it, is closed, and gives its jobs back"),
         ("reserved", {"count": 3, "ids": [1, 2]}, "3 jobs, by id 1, 2 and others"),
         (
@@ -106,6 +111,7 @@ WHO = {"session": 2, "peer": "unix", "name": "w 1"}
         ("expires", {"left": 2, "dead": False}, "it is deleted in 2 s"),
         ("expires", {"dead": True}, "it has waited too long; when it comes back, it is dead"),
         ("empty", {}, "no job is ready"),
+        ("waiting", {"count": 2, "sessions": []}, "2 of other users"),
         ("waiting", {"count": 2, "sessions": [WHO, {"session": 3}]}, 'session 2 (unix, "w 1"), session 3'),
         ("log", {}, "reserve waits until the log has written more"),
         ("log", {"obstacle": "the disk is full"}, "the disk is full"),

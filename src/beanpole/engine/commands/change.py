@@ -34,9 +34,11 @@ from cython.cimports.beanpole.engine.state.tags import (
     tags_after,
 )
 from cython.cimports.beanpole.engine.state.tube import RULE_TAGS_BYTES, Tube
+from cython.cimports.beanpole.engine.state.user import User
 from cython.cimports.beanpole.engine.state.walk import Walk
 from cython.cimports.beanpole.protocol.extensions import Kind, bit
 from cython.cimports.beanpole.protocol.replies import Word
+from cython.cimports.beanpole.protocol.rights import Right
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 
 from beanpole.engine import limits
@@ -202,6 +204,7 @@ class Move(LongCommand):
     """The name of the tube to which they go: it may be forgotten and made again while this goes on. None: each dead job
     goes back to the tube in which it died, and the others stay."""
     job = cython.declare(Job)  # the next job to move, which had no room in the last turn; None: the walk finds it
+    user = cython.declare(User)  # `User | None`: into what tubes it may put
     left = cython.declare(uint32_t)  # jobs that it still may move
     moved = cython.declare(uint32_t)  # jobs that it has moved
 
@@ -248,7 +251,9 @@ class Move(LongCommand):
         if self.target is not None:
             return True
         name: bytes = died_in(job)
-        return name is not None and (name != job.tube.name or job.state == State.BURIED)
+        if name is None or (name == job.tube.name and job.state != State.BURIED):
+            return False
+        return self.user is None or self.user.rights(name, len(name)) & Right.PUT != 0
 
     @cython.cfunc
     def target_name(self) -> bytes:
@@ -279,6 +284,7 @@ def move_jobs(queue, now_ns, session, command):
     work: Move = Move()
     source: Tube = queue.tube_named(command.args.tube_at[: command.args.tube_bytes])
     work.target = command.args.to_at[: command.args.to_bytes] if command.args.given & bit(Kind.TO) else None
+    work.user = session.user
     work.left = command.args.count
     if source is None:
         session.read_index = queue.records.index

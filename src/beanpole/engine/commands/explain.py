@@ -9,6 +9,7 @@ is looked up piece by piece, as list-jobs does.
 
 import cython
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
+from cython.cimports.beanpole.engine.commands.rights import may_see_all
 from cython.cimports.beanpole.engine.policies.expiry import dies_of_age, expiry_of
 from cython.cimports.beanpole.engine.policies.history import Ended, next_ended
 from cython.cimports.beanpole.engine.policies.uniqueness import may_return, rival
@@ -56,7 +57,8 @@ def explain(queue, now_ns, session, command):
         if job is None:
             return queue.not_found(session)
         session.read_index = queue.records.index
-        reasons = reasons_of(queue, now_ns, job) + past_reasons(now_ns, job) + ended_reasons(now_ns, job)
+        reasons = reasons_of(queue, now_ns, session, job) + past_reasons(now_ns, job)
+        reasons += ended_reasons(now_ns, session, job)
         return session.out.text(said(about_job(queue, now_ns, job), reasons))
     tube: Tube = queue.tube_named(command.args.tube_at[: command.args.tube_bytes])
     if tube is None:
@@ -96,7 +98,7 @@ class ExplainTube(LongCommand):
             return queue.not_found(session)
         session.read_index = queue.records.index
         held = [id for id in self.held if self.walk.look_up(id) is not None]
-        return session.out.text(said(about_tube(tube), reasons_of_tube(queue, now_ns, tube, held)))
+        return session.out.text(said(about_tube(tube), reasons_of_tube(queue, now_ns, session, tube, held)))
 
 
 def said(pairs: list[tuple[str, object]], reasons: list[str]) -> bytes:
@@ -120,8 +122,18 @@ def truth(holds: bool) -> str:
     return "true" if holds else "false"
 
 
-def who(queue: Queue, session: Session) -> dict[str, str | int]:
-    """Return how people recognize a session: its number, and its address and name as far as they are known."""
+def may_name(asker: Session, session: Session) -> bool:
+    """Whether a session hears who another one is."""
+    return may_see_all(asker) or asker.user is session.user
+
+
+def who(queue: Queue, asker: Session, session: Session) -> dict[str, str | int]:
+    """Return how people recognize a session: its number, and its address and name as far as they are known.
+
+    Of another user's session -1, and nothing else.
+    """
+    if not may_name(asker, session):
+        return {"session": -1}
     found = {"session": session.number}
     peer: str = queue.describe(session.owner)
     if peer:
@@ -151,10 +163,10 @@ def count_before(queue: Queue, job: Job) -> int:
     return count
 
 
-def reasons_of(queue: Queue, now_ns: int64_t, job: Job) -> list[str]:
+def reasons_of(queue: Queue, now_ns: int64_t, asker: Session, job: Job) -> list[str]:
     """Return why a job is not done."""
     if job.state == State.RESERVED:
-        return held_reasons(queue, now_ns, job)
+        return held_reasons(queue, now_ns, asker, job)
     if job.state == State.BURIED:
         return buried_reasons(queue, job)
     reasons = []
@@ -170,7 +182,7 @@ def reasons_of(queue: Queue, now_ns: int64_t, job: Job) -> list[str]:
         before = count_before(queue, job)
         if before:
             reasons.append(reason("order", before=before))
-    reasons += nobody_reasons(queue, job.tube)
+    reasons += nobody_reasons(queue, asker, job.tube)
     if job.flags & Flag.COUNTING:
         reasons.append(reason("expires", left=seconds(expiry_of(job) - now_ns), dead=truth(dies_of_age(job))))
     return reasons + log_reasons(queue)
@@ -218,7 +230,7 @@ def group_reasons(now_ns: int64_t, job: Job) -> list[str]:
     return reasons
 
 
-def nobody_reasons(queue: Queue, tube: Tube) -> list[str]:
+def nobody_reasons(queue: Queue, asker: Session, tube: Tube) -> list[str]:
     """Return why nobody takes a job of a tube."""
     reasons = [reason("told", count=tube.told_count)] if tube.told_count else []
     if tube.watching_count == 0:
@@ -226,7 +238,7 @@ def nobody_reasons(queue: Queue, tube: Tube) -> list[str]:
     elif waiting_in(tube) == 0:
         reasons.append(reason("busy", watching=tube.watching_count))
     others: cython.Py_ssize_t = queue.waiting_count - waiting_in(tube)
-    if others and waiting_in(tube) == 0:
+    if others and waiting_in(tube) == 0 and may_see_all(asker):
         reasons.append(reason("elsewhere", waiting=others))
     return reasons
 
@@ -239,17 +251,18 @@ def log_reasons(queue: Queue) -> list[str]:
     return [reason("log")] if queue.records.backlog_full() else []
 
 
-def held_reasons(queue: Queue, now_ns: int64_t, job: Job) -> list[str]:
+def held_reasons(queue: Queue, now_ns: int64_t, asker: Session, job: Job) -> list[str]:
     """Return who holds a job."""
     holder: Session = holder_of(job)
+    number = holder.number if may_name(asker, holder) else -1
     if holder.used is None and not holder.lost:
-        return [reason("reserved", session=holder.number, closed="true")]
+        return [reason("reserved", session=number, closed="true")]
     if holder.lost:
         lost, left = seconds(now_ns - holder.keep.lost_at_ns), until(queue, now_ns, holder)
-        reasons = [reason("lost", session=holder.number, silent=lost, left=left, ttr=job.ttr_s)]
+        reasons = [reason("lost", session=number, silent=lost, left=left, ttr=job.ttr_s)]
     else:
         silent, left = seconds(now_ns - holder.heard_at_ns), seconds(deadline_of(job) - now_ns)
-        reasons = [reason("reserved", **who(queue, holder), silent=silent, left=left, ttr=job.ttr_s)]
+        reasons = [reason("reserved", **who(queue, asker, holder), silent=silent, left=left, ttr=job.ttr_s)]
     if job.flags & Flag.EXPIRES and 0 < expiry_of(job) <= now_ns:
         reasons.append(reason("expires", dead=truth(dies_of_age(job))))
     if job_count(job, JobCount.TIMEOUTS):
@@ -304,7 +317,7 @@ def past_reasons(now_ns: int64_t, job: Job) -> list[str]:
     return reasons
 
 
-def ended_reasons(now_ns: int64_t, job: Job) -> list[str]:
+def ended_reasons(now_ns: int64_t, asker: Session, job: Job) -> list[str]:
     """Return how the last attempts at a job failed, the latest first."""
     size: cython.Py_ssize_t = 0
     ended: Ended
@@ -313,7 +326,7 @@ def ended_reasons(now_ns: int64_t, job: Job) -> list[str]:
     stop: cython.p_const_char = at + size
     while at is not cython.NULL and next_ended(cython.address(at), stop, cython.address(ended)):
         facts = {"ago": seconds(now_ns - ended.at_ns), "how": quoted(WORDS.get(ended.how, b""))}
-        if ended.holder_bytes:
+        if ended.holder_bytes and may_see_all(asker):
             facts["by"] = quoted(ended.holder[: ended.holder_bytes])
         if ended.error_bytes:
             facts["error"] = quoted(ended.error[: ended.error_bytes])
@@ -359,7 +372,7 @@ def full_reasons(tube: Tube) -> list[str]:
     return reasons
 
 
-def reasons_of_tube(queue: Queue, now_ns: int64_t, tube: Tube, held: list[int]) -> list[str]:
+def reasons_of_tube(queue: Queue, now_ns: int64_t, asker: Session, tube: Tube, held: list[int]) -> list[str]:
     """Return why a tube hands out or takes no jobs; `held` are some of those that sessions hold."""
     reasons = closed_reasons(now_ns, tube) + full_reasons(tube)
     if ready_count(tube) == 0:
@@ -376,9 +389,10 @@ def reasons_of_tube(queue: Queue, now_ns: int64_t, tube: Tube, held: list[int]) 
         ids = [cython.cast(Job, each, typecheck=True).id for each in tube.buried.first(NAMED_MAX)]
         reasons.append(reason("buried", count=tube.buried.count, ids=listed(ids)))
     if waiting_in(tube):
-        names = [reason("", **who(queue, session))[2:] for session in first_waiting(tube)]
+        named = [session for session in first_waiting(tube) if may_name(asker, session)]
+        names = [reason("", **who(queue, asker, session))[2:] for session in named]
         reasons.append(reason("waiting", count=waiting_in(tube), sessions=listed(names)))
-    return reasons + nobody_reasons(queue, tube) + log_reasons(queue)
+    return reasons + nobody_reasons(queue, asker, tube) + log_reasons(queue)
 
 
 def listed(some: list[object]) -> str:

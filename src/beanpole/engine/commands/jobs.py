@@ -6,6 +6,7 @@ touch-many and clear-tube; cancel-job and cancel-key, for which it does not matt
 
 import cython
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin, group_given
+from cython.cimports.beanpole.engine.commands.rights import may_delete
 from cython.cimports.beanpole.engine.commands.serve import offer
 from cython.cimports.beanpole.engine.policies.attempts import (
     Why,
@@ -291,6 +292,8 @@ def delete_job(queue, session, id):
     """Delete a job for a session; False: it has none of this id that it may delete."""
     job: Job = queue.jobs.find(id)
     if job is None or (job.state == State.RESERVED and not is_held_by(job, session)):
+        return False
+    if session.user is not None and not may_delete(session, job):
         return False
     job.tube.delete_count += 1
     if job.tube.breaker is not None and job.state == State.RESERVED:

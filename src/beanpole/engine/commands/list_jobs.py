@@ -14,6 +14,7 @@ of them.
 
 import cython
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin, group_given
+from cython.cimports.beanpole.engine.commands.rights import may_see_all
 from cython.cimports.beanpole.engine.policies.history import Ended, next_ended
 from cython.cimports.beanpole.engine.state.groupjobs import first_jobs, first_of_group
 from cython.cimports.beanpole.engine.state.job import Job, JobCount, State, body_of, deadline_of, holder_of, job_count
@@ -42,6 +43,8 @@ from beanpole.engine.state.failures import WHY_WORDS
 
 FIELD_TEXT_BYTES_MAX = cython.declare(cython.Py_ssize_t, 2_800)
 """Bytes of a text in a field: a line has at most 4 096, or 5 120 with headers. Few reasons have more."""
+
+UNNAMED = cython.declare(cython.int, 1 << Field.FIELD_COUNT)  # beside a bit for each Field: who held a job is not said
 
 LINE_BYTES = cython.declare(cython.Py_ssize_t, 4_080)
 """Bytes of a line in which a history has its place, with its name and the end of it."""
@@ -113,7 +116,7 @@ def add_short_frame(out, queue, job, now_ns, body_bytes, fields):
     if fields:
         add_fields(out, queue, job, now_ns, fields)
         if fields >> Field.HISTORY & 1 and job.tag_bytes:
-            add_history(out, queue, job, begin + LINE_BYTES - out.buffer.size)
+            add_history(out, queue, job, begin + LINE_BYTES - out.buffer.size, fields & UNNAMED == 0)
     out.end()
     out.add(body_of(job), shown)
     return out.end()
@@ -226,8 +229,11 @@ def add_fields(out: ReplyBuffer, queue: Queue, job: Job, now_ns: int64_t, fields
 
 
 @cython.cfunc
-def add_history(out: ReplyBuffer, queue: Queue, job: Job, left: cython.Py_ssize_t) -> cython.int:
-    """Append how the last attempts failed, if it is known: a line for each, with tabs, as many as `left` bytes have."""
+def add_history(out: ReplyBuffer, queue: Queue, job: Job, left: cython.Py_ssize_t, named: cython.bint) -> cython.int:
+    """Append how the last attempts failed, if it is known: a line for each, with tabs, as many as `left` bytes have.
+
+    Who held the job is `named`, or not.
+    """
     size: cython.Py_ssize_t = 0
     ended: Ended
     at: cython.p_const_char = find_tag(job, Tag.HISTORY, cython.address(size))
@@ -238,7 +244,8 @@ def add_history(out: ReplyBuffer, queue: Queue, job: Job, left: cython.Py_ssize_
     while next_ended(cython.address(at), stop, cython.address(ended)):
         at_ns: int64_t = max(ended.at_ns + queue.wall_lead_ns, 0)
         moment = b"%d.%03d" % (at_ns // 1_000_000_000, at_ns // 1_000_000 % 1_000)
-        holder, error = ended.holder[: ended.holder_bytes], ended.error[: ended.error_bytes]
+        holder = ended.holder[: ended.holder_bytes] if named else b""
+        error = ended.error[: ended.error_bytes]
         line: bytes = b"\t".join([moment, WORDS.get(ended.how, b""), holder, error])
         left -= 3
         for byte in line:
@@ -383,6 +390,8 @@ def list_jobs(queue, now_ns, session, command):
     page.limit = command.args.count
     page.bodies = command.args.bodies
     page.fields = command.args.fields
+    if not may_see_all(session):
+        page.fields = page.fields & ~(1 << Field.SESSION | 1 << Field.PEER) | UNNAMED
     page.bytes_left = BODIES_BYTES_MAX
     tube: Tube = queue.tube_named(command.args.tube_at[: command.args.tube_bytes])
     if tube is None:

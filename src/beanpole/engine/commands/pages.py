@@ -19,16 +19,19 @@ from typing import Any
 
 import cython
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
+from cython.cimports.beanpole.engine.commands.rights import may_see_all
 from cython.cimports.beanpole.engine.policies.keeping import forget, keep, take_over
 from cython.cimports.beanpole.engine.state.failures import Group
 from cython.cimports.beanpole.engine.state.job import Job
 from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.session import Session, Want, told_of
-from cython.cimports.beanpole.engine.state.times import Bins, JobTime, Tally, Unit, scale_of, text_of
+from cython.cimports.beanpole.engine.state.times import Bins, JobTime, ServerTimes, Tally, Unit, scale_of, text_of
 from cython.cimports.beanpole.engine.state.tube import Tube, Watch
+from cython.cimports.beanpole.engine.state.user import User
 from cython.cimports.beanpole.protocol.commands import Command
 from cython.cimports.beanpole.protocol.extensions import Kind, bit
 from cython.cimports.beanpole.protocol.replies import Word
+from cython.cimports.beanpole.protocol.rights import Right
 from cython.cimports.libc.stdint import int64_t, uint64_t
 
 from beanpole.engine import limits
@@ -57,6 +60,7 @@ class TubePage(LongCommand):
     """A stats-tubes or stats-histograms that is under way."""
 
     histograms = cython.declare(cython.bint)  # it is a stats-histograms
+    user = cython.declare(User)  # `User | None`: there are only those to which it has a right
     after = cython.declare(bytes)  # the last name of the page before
     limit = cython.declare(cython.Py_ssize_t)  # tubes that the page may have
     at = cython.declare(cython.Py_ssize_t)  # tubes at the front of the engine's list that are not looked at yet
@@ -85,7 +89,8 @@ class TubePage(LongCommand):
             return 0
         session.work = None
         if self.histograms:
-            self.texts.insert(0, head_of(queue.server_times) + (b"tubes:\n" if self.texts else b"tubes: []\n"))
+            times: ServerTimes = queue.server_times if may_see_all(session) else ServerTimes()
+            self.texts.insert(0, head_of(times) + (b"tubes:\n" if self.texts else b"tubes: []\n"))
         return session.out.text(b"---\n" + b"".join(self.texts))
 
     @cython.cfunc
@@ -108,6 +113,8 @@ class TubePage(LongCommand):
             left -= 1
             self.at -= 1
             name = cython.cast(Tube, queue.tube_list[self.at], typecheck=True).name
+            if self.user is not None and self.user.rights(name, len(name)) & Right.ANY == 0:
+                continue
             if name > self.after and (self.bound is None or name < self.bound):
                 self.names.append(name)
                 if len(self.names) >= 2 * self.limit:
@@ -159,6 +166,7 @@ def begin_page(
     """Begin a page about tubes."""
     page: TubePage = TubePage()
     page.histograms = histograms
+    page.user = session.user
     page.after = command.args.after_at[: command.args.after_bytes] if command.args.after_bytes else b""
     page.limit = command.args.count if command.args.given & bit(Kind.LIMIT) else TUBES_PER_PAGE
     page.start(queue)
@@ -249,6 +257,9 @@ def stats_failures(queue, now_ns, session, command):
     if command.args.given & bit(Kind.TUBE):
         groups: list = queue.failures.groups_of(command.args.tube_at[: command.args.tube_bytes])
         page.total = sum([group.count for group in groups])
+    elif session.user is not None:
+        groups = [group for group in queue.failures.groups() if may_look(session.user, group)]
+        page.total = sum([group.count for group in groups])
     else:
         groups = queue.failures.groups()
         page.total = queue.failures.total
@@ -259,6 +270,12 @@ def stats_failures(queue, now_ns, session, command):
     page.texts = []
     session.read_index = queue.records.index
     return begin(queue, now_ns, session, page)
+
+
+def may_look(user: User, group: Group) -> bool:
+    """Whether a user may see what failed: of the sum over many tubes, only who may look into all."""
+    name: bytes = b"*" if group.tube is None else group.tube
+    return user.rights(name, len(name)) & Right.LOOK != 0
 
 
 def place_of(group: Group) -> tuple[int, int]:
@@ -379,6 +396,7 @@ def session_text(queue: Queue, now_ns: int64_t, session: Session) -> bytes:
         f"- number: {session.number}",
         f"  name: {quoted(b'' if session.name is None else session.name)}",
         f"  peer: {quoted(peer.encode('utf-8', 'surrogateescape'))}",
+        *([] if session.user is None else [f"  user: {session.user.name.decode()}"]),
         f"  since: {seconds(now_ns - session.opened_at_ns)}",
         f"  last-command: {VERB_NAMES[session.last_verb]}",
         f"  last-command-age: {seconds(now_ns - session.heard_at_ns)}",
@@ -437,7 +455,10 @@ def keep_session(queue, now_ns, session, command):
     Of the token only a hash is kept. A session that has it and is still connected is closed, for its client has come
     back: what it did is durable before this one is answered.
     """
-    token: bytes = blake2b(command.args.key_at[: command.args.key_bytes], digest_size=TOKEN_HASH_BYTES).digest()
+    said: bytes = command.args.key_at[: command.args.key_bytes]
+    if session.user is not None:  # whose token it is: another user's of the same text is another one
+        said += b" " + session.user.name
+    token: bytes = blake2b(said, digest_size=TOKEN_HASH_BYTES).digest()
     if session.keep is not None and session.keep.token != token:
         return session.out.word(Word.NOT_KEPT)
     other: Session = None if queue.kept is None else queue.kept.get(token)

@@ -10,6 +10,7 @@ What fires them is in ``policies/firing.py``.
 import cython
 from cython.cimports.beanpole.engine.commands.list_jobs import add_seconds
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
+from cython.cimports.beanpole.engine.commands.rights import refuse_late
 from cython.cimports.beanpole.engine.commands.serve import offer, offer_all
 from cython.cimports.beanpole.engine.commands.tubes import bad_text
 from cython.cimports.beanpole.engine.policies.firing import (
@@ -27,8 +28,10 @@ from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.records import Room
 from cython.cimports.beanpole.engine.state.schedule import Schedule, ScheduleState, ScheduleTable
 from cython.cimports.beanpole.engine.state.session import Session
+from cython.cimports.beanpole.engine.state.user import User
 from cython.cimports.beanpole.protocol.extensions import Kind, bit
 from cython.cimports.beanpole.protocol.replies import ReplyBuffer, Word
+from cython.cimports.beanpole.protocol.rights import Right
 from cython.cimports.libc.stdint import int64_t, uint64_t
 
 from beanpole.engine import limits
@@ -36,6 +39,8 @@ from beanpole.limits import SCHEDULE_LEVEL
 
 BODIES_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.BODIES_BYTES_MAX)
 SCHEDULES_PER_PAGE = cython.declare(cython.Py_ssize_t, 1_000)  # where no limit is asked for
+SCHEDULES_LOOKED_AT = cython.declare(cython.Py_ssize_t, 2_000)
+"""Schedules, by their due times, of which a user sees those to which it has a right: a millisecond."""
 SCHEDULES_PER_TURN = cython.declare(cython.Py_ssize_t, 200)  # that are written at a time: a fraction of a millisecond
 MOVES_PER_FRAME = cython.declare(cython.Py_ssize_t, 3)  # jobs that are moved in the time in which one is written
 MOVES_PER_SETTING = cython.declare(cython.Py_ssize_t, 150)  # the same of one that is read and checked
@@ -78,6 +83,9 @@ def set_schedule(queue, now_ns, session, command):
     except ScheduleError as wrong:
         session.moved_count += MOVES_PER_LINES_BYTE * min(command.body_bytes, HEADER_BYTES_MAX)
         return bad_text(session, Word.BAD_SCHEDULE, wrong.line, wrong.why)
+    user: User = session.user
+    if user is not None and user.rights(document.tube, len(document.tube)) & Right.RULES == 0:
+        return refuse_late(queue, session, command, Right.RULES, document.tube)
     if document.weeks > 1:
         session.moved_count += MOVES_PER_WEEKS
     session.moved_count += MOVES_PER_LINES_BYTE * (command.body_bytes - len(document.body))
@@ -229,6 +237,13 @@ def add_moment(out: ReplyBuffer, name: bytes, ns: int64_t) -> cython.int:
     return add_seconds(out, max(ns, 0))
 
 
+@cython.cfunc
+def rights_to(session: Session, schedule: Schedule) -> cython.int:
+    """Return the bits of the rights of a session to what concerns a schedule."""
+    name: bytes = schedule.tube_name()
+    return Right.EVERYTHING if session.user is None else session.user.rights(name, len(name))
+
+
 def get_schedule(queue, now_ns, session, command):
     """get-schedule: a schedule with its document."""
     schedule: Schedule = named(queue, command)
@@ -245,7 +260,8 @@ class SchedulePage(LongCommand):
 
     frames = cython.declare(ReplyBuffer)
     names = cython.declare(list)  # names to look at, in order; None: those behind `after`
-    after = cython.declare(bytes)  # the last name that was looked at
+    at = cython.declare(bytes)  # the last name that was looked at
+    after = cython.declare(bytes)  # the last that is in it
     count = cython.declare(cython.Py_ssize_t)  # schedules in it
     limit = cython.declare(cython.Py_ssize_t)  # schedules that it may have
     bodies = cython.declare(cython.Py_ssize_t)  # bytes that are shown of each document at the most
@@ -260,19 +276,22 @@ class SchedulePage(LongCommand):
         full: cython.bint = False
         names: list = []
         if table is not None:
-            names = table.names_after(self.after, most + 1) if self.names is None else self.names[: most + 1]
+            names = table.names_after(self.at, most + 1) if self.names is None else self.names[: most + 1]
         for name in names[:most]:
             schedule = table.named(name)
-            if schedule is None:
-                continue  # it was dropped since
-            shown: cython.Py_ssize_t = min(self.bodies, cython.cast(cython.Py_ssize_t, len(schedule.text)))
+            rights: cython.int = 0 if schedule is None else rights_to(session, schedule)
+            if rights & Right.EVERYTHING == 0:  # it was dropped since, or is not for this session
+                self.at = name
+                continue
+            shown: cython.Py_ssize_t = self.bodies if rights & Right.LOOK else 0
+            shown = min(shown, cython.cast(cython.Py_ssize_t, len(schedule.text)))
             full = self.count > 0 and shown > self.bytes_left
             if full:
                 break
             add_schedule(self.frames, queue, schedule, shown)
             self.bytes_left -= shown
             self.count += 1
-            self.after = name
+            self.at = self.after = name
         session.moved_count += MOVES_PER_FRAME * most
         if self.names is not None:
             self.names = self.names[most:]
@@ -299,10 +318,9 @@ def list_schedules(queue, now_ns, session, command):
     page.limit = command.args.count if command.args.given & bit(Kind.LIMIT) else SCHEDULES_PER_PAGE
     page.bodies = command.args.bodies
     page.bytes_left = BODIES_BYTES_MAX
-    page.after = command.args.after_at[: command.args.after_bytes] if command.args.after_bytes else b""
+    page.at = page.after = command.args.after_at[: command.args.after_bytes] if command.args.after_bytes else b""
     if in_turn and queue.schedules is not None:
-        page.names = [
-            cython.cast(Schedule, each, typecheck=True).name for each in queue.schedules.heap.first(page.limit)
-        ]
+        first: list = queue.schedules.heap.first(page.limit if session.user is None else SCHEDULES_LOOKED_AT)
+        page.names = [cython.cast(Schedule, each, typecheck=True).name for each in first]
         session.moved_count += len(page.names)
     return begin(queue, now_ns, session, page)

@@ -8,6 +8,7 @@
 import heapq
 
 import cython
+from cython.cimports.beanpole.engine.commands.hiding import is_stale, may_be_served
 from cython.cimports.beanpole.engine.commands.list_jobs import add_frame
 from cython.cimports.beanpole.engine.policies.attempts import begin_attempt, ends
 from cython.cimports.beanpole.engine.policies.breaker import begin_probe
@@ -120,12 +121,15 @@ def offer(queue, now_ns, tube):
 
 
 def serve(queue, now_ns, tube, session):
-    """Hand a tube's best job to a session that waits for one, or tell it; False: its time was over, it is gone.
+    """Hand a tube's best job to a session that waits for one, or tell it.
 
+    False: the job's time was over, it is gone; or the session has no right to the tube any more, and waits elsewhere.
     After ENDS_PER_TURN of those a tube is left to the next tick, in which more of them go.
     """
     job: Job = cython.cast(Job, tube.ready.entries[0].item)
     if job.flags & Flag.COUNTING and is_over(queue, now_ns, job):
+        return False
+    if session.user is not None and is_stale(session) and not may_be_served(queue, session, tube):
         return False
     queue.wake(session)
     if session.wants == Want.JOB:

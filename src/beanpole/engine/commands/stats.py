@@ -9,6 +9,7 @@ hostname, os and platform always, the name of a tube never, for clients compare 
 
 import cython
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
+from cython.cimports.beanpole.engine.commands.rights import may_see_all
 from cython.cimports.beanpole.engine.state.groupjobs import first_ready, ready_count
 from cython.cimports.beanpole.engine.state.heap import Heap
 from cython.cimports.beanpole.engine.state.job import Job, JobCount, body_of, deadline_of, job_count
@@ -17,8 +18,10 @@ from cython.cimports.beanpole.engine.state.schedule import ScheduleTable
 from cython.cimports.beanpole.engine.state.session import Session, waiting_in
 from cython.cimports.beanpole.engine.state.times import oldest_s
 from cython.cimports.beanpole.engine.state.tube import Tube, Watch, is_broken
+from cython.cimports.beanpole.engine.state.user import User
 from cython.cimports.beanpole.protocol.commands import Verb
 from cython.cimports.beanpole.protocol.replies import Word
+from cython.cimports.beanpole.protocol.rights import Right
 from cython.cimports.libc.stdint import int64_t
 
 from beanpole.engine import limits
@@ -92,6 +95,19 @@ def server_pairs(queue: Queue, now_ns: int64_t) -> list[tuple[str, object]]:
         *(shard_pairs(queue) if queue.extensions else []),
         *[(key, queue.command_counts[verb]) for verb, key in EXTENSION_KEYS if queue.extensions],
     ]
+
+
+OF_EVERYBODY = {
+    *("max-job-size", "pid", "version", "uptime", "binlog-max-size", "draining", "id", "hostname", "os", "platform"),
+    *("beanpole-version", "once-max", "shard"),
+}
+"""Keys of stats that say nothing of what anybody does."""
+
+
+def own_pairs(user: User, pairs: list[tuple[str, object]]) -> list[tuple[str, object]]:
+    """Return stats for a user that may not see everybody's numbers: all keys, with 0 for what others have."""
+    own = {"current-connections": user.connection_count}
+    return [(key, value if key in OF_EVERYBODY else own.get(key, 0)) for key, value in pairs]
 
 
 def session_pairs(queue: Queue) -> list[tuple[str, object]]:
@@ -204,7 +220,8 @@ def mistake(queue, now_ns, session, command):
 
 def stats(queue, now_ns, session, command):
     """stats: the counts over all tubes, and what only the process knows."""
-    return session.out.text(yaml(server_pairs(queue, now_ns)))
+    pairs: list = server_pairs(queue, now_ns)
+    return session.out.text(yaml(pairs if may_see_all(session) else own_pairs(session.user, pairs)))
 
 
 def stats_tube(queue, now_ns, session, command):
@@ -245,7 +262,7 @@ def reply_found(queue, session, job):
 
 def list_tubes(queue, now_ns, session, command):
     """list-tubes: the names of all tubes as they are now, though it may take a few turns to write them."""
-    return begin_names(queue, now_ns, session, queue.tube_list)
+    return begin_names(queue, now_ns, session, queue.tube_list, session.user)
 
 
 def list_tubes_watched(queue, now_ns, session, command):
@@ -254,9 +271,10 @@ def list_tubes_watched(queue, now_ns, session, command):
 
 
 @cython.cfunc
-def begin_names(queue: Queue, now_ns: int64_t, session: Session, listed: list) -> cython.int:
-    """Begin to list the names of tubes, or of tubes that are watched."""
+def begin_names(queue: Queue, now_ns: int64_t, session: Session, listed: list, user: User = None) -> cython.int:
+    """Begin to list the names of tubes, those of a user if there is one, or of tubes that are watched."""
     work: Names = Names()
+    work.user = user
     work.listed = listed.copy()
     work.names = []
     return begin(queue, now_ns, session, work)
@@ -270,6 +288,7 @@ class Names(LongCommand):
     There is no text of what is not written yet: clients that don't read their lists could fill the memory with it.
     """
 
+    user = cython.declare(User)  # `User | None`: there are only those to which it has a right
     listed = cython.declare(list)  # tubes, or watches of them, whose names are not collected yet; None: they all are
     names = cython.declare(list)  # names that are not written yet, the last first
     bytes = cython.declare(cython.Py_ssize_t)  # that all names have in the reply
@@ -294,9 +313,11 @@ class Names(LongCommand):
         """Collect the next NAMES_PER_TURN names; when all are there, begin the reply and return True."""
         names: list = [name_of(each) for each in reversed(self.listed[-NAMES_PER_TURN:])]
         del self.listed[-NAMES_PER_TURN:]
+        session.moved_count += len(names) // NAMES_PER_MOVE
+        if self.user is not None:
+            names = [name for name in names if self.user.rights(name, len(name)) & Right.ANY]
         self.names += names
         self.bytes += sum(map(len, names)) + 3 * len(names)
-        session.moved_count += len(names) // NAMES_PER_MOVE
         if self.listed:
             return False
         self.listed = None

@@ -71,10 +71,11 @@ from cython.cimports.beanpole.engine.commands.tubes import (
     watch,
 )
 from cython.cimports.beanpole.protocol.commands import VERB_COUNT, Verb
+from cython.cimports.beanpole.protocol.extensions import HEARS_FORBIDDEN
 from cython.cimports.libc.stdint import int64_t
 
 from beanpole.engine import limits
-from beanpole.protocol.extensions import FEATURE_NAMES, FORMAT_FIRST, FORMAT_NEWEST, format_of
+from beanpole.protocol.extensions import ACCESS_FORMATS, FEATURE_NAMES, FORMAT_FIRST, FORMAT_NEWEST, format_of
 
 COMMAND_COST_NS = cython.declare(int64_t, limits.COMMAND_COST_NS)
 
@@ -100,7 +101,13 @@ def add(
 
 def list_extensions(queue, now_ns, session, command):
     """list-extensions: which commands and options beyond beanstalkd's there are."""
-    return session.out.text(LISTED[min(queue.extensions, FORMAT_NEWEST)])
+    if session.user is None:
+        return session.out.text(LISTED[min(queue.extensions, FORMAT_NEWEST)])
+    session.standing.served |= HEARS_FORBIDDEN
+    names: list = [name for name in FEATURE_NAMES if format_of(name) <= queue.extensions]
+    names += [b"forbidden", *[name for name in ACCESS_FORMATS if ACCESS_FORMATS[name] & session.standing.served]]
+    names.sort()
+    return session.out.text(b"---\n" + b"".join([b"- %b\n" % name for name in names]))
 
 
 def quit_session(queue, now_ns, session, command):

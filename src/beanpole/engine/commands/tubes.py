@@ -5,7 +5,9 @@ of them a turn, and then the command is answered.
 """
 
 import cython
+from cython.cimports.beanpole.engine.commands.hiding import find_used, tube_for
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
+from cython.cimports.beanpole.engine.commands.rights import refuse_late
 from cython.cimports.beanpole.engine.commands.serve import offer
 from cython.cimports.beanpole.engine.policies.throttle import attach, follow, replace_rules
 from cython.cimports.beanpole.engine.state.queue import Queue
@@ -13,6 +15,7 @@ from cython.cimports.beanpole.engine.state.records import Room
 from cython.cimports.beanpole.engine.state.session import Session
 from cython.cimports.beanpole.engine.state.tube import RuleSet, Tube, Watch
 from cython.cimports.beanpole.protocol.replies import Word
+from cython.cimports.beanpole.protocol.rights import Right
 from cython.cimports.libc.stdint import int64_t
 
 from beanpole.engine import limits
@@ -37,10 +40,8 @@ WHY_BYTES_MAX = 180  # bytes of what is wrong with rules, in the reply
 
 def use(queue, now_ns, session, command):
     """use: where put and its like work from now on."""
-    name: bytes = command.tube
-    if queue.too_many_tubes(name):
+    if not find_used(queue, session, command.tube):
         return turn_away(session)
-    queue.switch_used(session, queue.open_tube(name))
     return list_tube_used(queue, now_ns, session, command)
 
 
@@ -61,10 +62,9 @@ def list_tube_used(queue, now_ns, session, command):
 
 def watch(queue, now_ns, session, command):
     """watch: one more tube to reserve from."""
-    name: bytes = command.tube
-    if queue.too_many_tubes(name):
+    tube: Tube = tube_for(queue, session, command.tube, Right.RESERVE)
+    if tube is None:
         return turn_away(session)
-    tube: Tube = queue.open_tube(name)
     if tube not in session.watch_of:
         queue.add_watch(session, tube)
     return session.out.number(Word.WATCHING, len(session.watches))
@@ -73,6 +73,8 @@ def watch(queue, now_ns, session, command):
 def ignore(queue, now_ns, session, command):
     """ignore: one tube less to reserve from, but never none."""
     watch: Watch = session.watch_of.get(queue.tube_named(command.tube))
+    if watch is None and session.standing is not None:
+        watch = session.watch_of.get(session.standing.hidden.get(command.tube))
     if watch is not None:
         if len(session.watches) == 1:
             return session.out.word(Word.NOT_IGNORED)
@@ -203,6 +205,9 @@ def set_rules(queue, now_ns, session, command):
         if format_of(b"rule." + name) > queue.extensions:  # a node that doesn't know it would stop at its record
             return bad_text(session, Word.BAD_RULES, line, f"there is no rule {name.decode()!a} before the upgrade")
     rules: RuleSet = RuleSet(pattern, parsed, now_ns)
+    if session.user is not None and rules.dead is not None:
+        if session.user.rights(rules.dead, len(rules.dead)) & Right.PUT == 0:
+            return refuse_late(queue, session, command, Right.PUT, rules.dead)
     old: RuleSet = None if queue.rules is None else queue.rules.named(pattern)
     if old is not None and old.text == rules.text:
         session.read_index = queue.records.index
@@ -267,8 +272,9 @@ def list_rules(queue, now_ns, session, command):
     texts: list = []
     left: cython.Py_ssize_t = REPLY_BYTES_PER_TURN
     after: bytes = command.args.after_at[: command.args.after_bytes] if command.args.after_bytes else b""
+    all_seen: cython.bint = session.user is None or session.user.admin
     for rules in [] if queue.rules is None else queue.rules.all():
-        if rules.pattern > after:
+        if rules.pattern > after and (all_seen or session.user.grants.meets(rules.pattern)):
             texts.append(b"- " + b"\n  ".join(text_of(rules).splitlines()) + b"\n")
             left -= len(texts[len(texts) - 1])
             if left < 0:

@@ -78,6 +78,7 @@ def slim(session):
     """Give back what a session without a connection has no use for: a hundred thousand of them may wait."""
     session.watches = []
     session.watch_of = {}
+    session.standing = None
     session.out = ReplyBuffer()
     return 0
 

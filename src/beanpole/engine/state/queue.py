@@ -323,6 +323,8 @@ class Queue:
         session.watches.append(watch)
         session.watch_of[tube] = watch
         tube.watching_count += 1
+        if tube.hidden:
+            session.standing.hidden_count += 1
         if session.heads is not None or len(session.watches) > self.wide_watches:
             add_wide(session, watch)
         return 0
@@ -338,6 +340,8 @@ class Queue:
         if session.heads is not None:
             drop_wide(session, watch)
         watch.tube.watching_count -= 1
+        if watch.tube.hidden:
+            session.standing.hidden_count -= 1
         return self.drop_if_unused(watch.tube)
 
     @cython.final

@@ -46,6 +46,7 @@ cdef class Schedule(Item):
     cdef int take(self, object document) except -1
     cdef int forget(self) except -1
     cdef object times(self)
+    cdef bytes tube_name(self)
 
 @cython.final
 cdef class ScheduleTable:

@@ -77,6 +77,12 @@ class Schedule:
         self.tube = self.key = None
         return 0
 
+    def tube_name(self):
+        """Return the name of its tube, for which the document need not be read."""
+        header, _, _ = self.text.partition(b"\n\n")
+        _, _, tube = header.partition(b"\ntube: ")
+        return tube.partition(b"\n")[0] or b"default"
+
     def times(self):
         """Return its times; None: this machine has no data of its zone."""
         if not self.is_read or self.timing is None:

@@ -1,6 +1,6 @@
 # The header of session.py.
 cimport cython
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from beanpole.engine.state.heap cimport Heap, Timed
 from beanpole.engine.state.tube cimport Tube, Watch
@@ -21,6 +21,17 @@ cdef class Keep:
     cdef readonly bint always            # whether that is so however its connection ends
     cdef readonly int64_t lost_at_ns     # when its connection was lost, engine clock
     cdef readonly int64_t until_ns       # until when it may return, engine clock
+
+@cython.final
+cdef class Standing:
+    # What a session may do that has a user, as it last found that.
+    cdef uint32_t version                # of the user, when all was found
+    cdef uint32_t begun_version          # the same, when it was last begun to be found
+    cdef Py_ssize_t found_count          # of the session's watches those of which it was found since then whether they may stay
+    cdef dict hidden                     # name -> Tube: its own empty tubes, in the place of those to which it has no right
+    cdef Py_ssize_t hidden_count         # of its watches those of such a tube
+    cdef uint8_t rights                  # bits of the rights for the tube in use
+    cdef uint8_t served                  # USERS_SERVED AUTH_SERVED HEARS_FORBIDDEN
 
 @cython.final
 cdef class Session(Timed):
@@ -49,10 +60,7 @@ cdef class Session(Timed):
     cdef readonly uint8_t lost           # whether its connection is lost and it may return
     cdef readonly Keep keep              # `Keep | None`: how its jobs wait for it when its connection is lost
     cdef readonly User user              # `User | None`: whose it is; None: it may do everything, as connections have no users
-    cdef uint32_t rights_version         # of the user, when the session last found its rights
-    cdef uint16_t hidden_count           # tubes that it has named and has no right to
-    cdef uint8_t rights                  # bits of the rights for the tube in use
-    cdef uint8_t served                  # USERS_SERVED AUTH_SERVED HEARS_FORBIDDEN
+    cdef Standing standing               # `Standing | None`: what it may do; there is one if it has a user
     cdef object work                     # `LongCommand | None`: the rest of a command that takes more than one turn
     cdef Py_ssize_t moved_count          # jobs that its command moved and that nobody has charged it for yet
 

@@ -23,6 +23,15 @@ class Keep:
 
 @cython.no_gc
 @cython.cclass
+class Standing:
+    """What a session of a user may do. The fields stand in ``session.pxd``."""
+
+    def __cinit__(self):
+        self.hidden = {}
+
+
+@cython.no_gc
+@cython.cclass
 class Session(Timed):
     """One client of the engine. The fields stand in ``session.pxd``."""
 

@@ -1,5 +1,5 @@
 # The header of user.py.
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from beanpole.protocol.rights cimport Grants
 
@@ -8,6 +8,7 @@ cdef class User:
     cdef readonly Grants grants
     cdef readonly bint admin             # may do everything
     cdef readonly bint stats             # may see everybody's numbers
+    cdef uint8_t always                  # the bit Right.STATS if it may see everybody's numbers
     cdef readonly uint32_t version       # counts how often its rights have changed
     cdef public Py_ssize_t connections_max  # connections at a time
     cdef public Py_ssize_t connection_count

@@ -24,12 +24,13 @@ class User:
         self.grants = grants
         self.admin = admin
         self.stats = stats or admin
+        self.always = Right.STATS if self.stats else 0
         self.version += 1
 
     def rights(self, name, size):
-        """Return the bits of its rights for a tube."""
-        return Right.EVERYTHING if self.admin else self.grants.bits(name, size)
+        """Return the bits of its rights for a tube; of one that may see all numbers, Right.STATS among them."""
+        return Right.ANY if self.admin else self.grants.bits(name, size) | self.always
 
     def rights_of(self, tube: bytes) -> int:
         """Return the bits of its rights for a tube."""
-        return self.rights(tube, len(tube))
+        return self.rights(tube, len(tube)) & Right.EVERYTHING
