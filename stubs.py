@@ -106,8 +106,8 @@ class Header:
 
     def inside(self, code: str, told: str) -> None:
         """Read a line of an enum or a class."""
-        if self.where.startswith("enum") and (found := re.fullmatch(r"(\w+)(?: = (\d+))?", code)):
-            self.value = int(found[2]) if found[2] else self.value + 1
+        if self.where.startswith("enum") and (found := re.fullmatch(r"(\w+)(?: = (\w+))?", code)):
+            self.value = int(found[2], 0) if found[2] else self.value + 1
             self.enums += [f"    {found[1]} = {self.value}" if self.where == "enum" else f"{found[1]}: int"]
         elif found := re.fullmatch(r"cdef (readonly|public) (.+?) ?(\w+)", code):
             kind = told or python_type(found[2])

@@ -17,7 +17,7 @@ best of them, and only then is any of them answered that there is none.
 """
 
 import cython
-from cython.cimports.beanpole.engine.commands.hiding import assign, begin_renewal
+from cython.cimports.beanpole.engine.commands.hiding import begin_renewal, begin_standing
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, abandon, attend, leave_to_ticks
 from cython.cimports.beanpole.engine.commands.rights import Verdict, ask
 from cython.cimports.beanpole.engine.commands.serve import offer_all, offer_opened
@@ -126,14 +126,14 @@ class Engine(Queue):
             self.add_watch(session, self.default_tube)
         self.count_use(session, 1)
         if user is not None:
-            assign(self, session, user, served)
+            begin_standing(self, session, user, served)
         return session
 
     def assign(self, session: Session, user: User) -> None:
         """Let a session of a user that has run no command yet be another user's. Raise ValueError if it is nobody's."""
         if session is None or user is None or session.standing is None:
             raise ValueError("only a user's session can be another user's")
-        assign(self, session, user, session.standing.served)
+        begin_standing(self, session, user, session.standing.served)
 
     def close_session(self, now_ns: int64_t, session: Session, by_server: cython.bint = False) -> None:
         """Forget a session; the jobs that it holds become ready. Closing it again does nothing.

@@ -84,7 +84,7 @@ FIELDS = {verb: fields for _, verb, _, fields, _ in COMMANDS} | {Verb.BAD_FORMAT
 COMMAND_KEYS = sorted((verb, "cmd-" + text.strip().decode()) for text, verb, _, _, counted in COMMANDS if counted)
 """The verbs that stats counts, with their keys, in its order, which is that of the verbs."""
 
-EXTENSION_VERBS = {text: Verb[text.decode().upper().replace("-", "_")] for text, _, _ in EXTENSIONS}
+EXTENSION_VERBS: dict = {text: Verb[text.decode().upper().replace("-", "_")] for text, _, _ in EXTENSIONS}
 """The verb of each extension."""
 
 EXTENSION_KEYS = [

@@ -9,6 +9,6 @@ cdef Tube tube_for(Queue queue, Session session, bytes name, int right)
 cdef bint find_used(Queue queue, Session session, bytes name) except -1
 cdef Py_ssize_t renew(Queue queue, Session session) except -1
 cdef bint is_stale(Session session) noexcept
-cdef int assign(Queue queue, Session session, User user, int served) except -1
+cdef int begin_standing(Queue queue, Session session, User user, int served) except -1
 cdef bint may_be_served(Queue queue, Session session, Tube tube) except -1
 cdef int begin_renewal(Queue queue) except -1

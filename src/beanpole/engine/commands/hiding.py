@@ -136,7 +136,7 @@ def is_stale(session):
     return session.standing.version != session.user.version
 
 
-def assign(queue, session, user, served):
+def begin_standing(queue, session, user, served):
     """Let a session that has run no command yet be a user's; what only its user's are told of is `served` to it."""
     session.user = user
     if session.standing is None:
