@@ -13,10 +13,12 @@ cdef class Turn:
     cdef TurnLog log                     # what makes records durable; see log.log.Log
     cdef public object run_soon          # `Callable[[], None]` asks for another turn, without an event
     cdef readonly bint one_reply_per_send
+    cdef public bint by_user             # connections have users, who have equal parts of a turn
     cdef bint stopped                    # no more turns, and nothing more is sent
     cdef bint requested                  # another turn was asked for
     cdef uint64_t number                 # of this turn
     cdef int64_t cost_left_ns            # what may still run in this turn, in nanoseconds of the table of costs
+    cdef int64_t share_ns                # what a connection may still run in it
     cdef list arrived                    # connections to serve first: something happened to them, and they use little
     cdef list queue                      # connections to serve that used more of their share when last served
     cdef list stalled                    # connections whose command waits for the log to have room
@@ -39,6 +41,7 @@ cdef class Turn:
     cdef int finish(self, int64_t now_ns) except -1
     cdef int serve_waiting(self, int64_t now_ns) except -1
     cdef list serve_list(self, int64_t now_ns, list waiting, int64_t until_ns)
+    cdef list serve_by_user(self, int64_t now_ns, list waiting, int64_t until_ns)
     cdef int serve(self, int64_t now_ns, Connection connection) except -1
     cdef int serve_woken(self, int64_t now_ns) except -1
     cdef int add_arrived(self, Connection connection) except -1

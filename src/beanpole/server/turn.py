@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import cython
 from cython.cimports.beanpole.engine.engine import Engine
 from cython.cimports.beanpole.engine.state.session import Session
+from cython.cimports.beanpole.engine.state.user import User
 from cython.cimports.beanpole.server.connection import Connection, Transport
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.string import memcpy
@@ -56,6 +57,7 @@ class Turn:
         engine.describe = self.describe
         log.on_pause = self.note_pause
         self.waited_ns = {}
+        self.share_ns = SHARE_COST_NS
         self.one_reply_per_send = one_reply_per_send
         self.run_soon = nothing
         self.arrived = []
@@ -67,9 +69,19 @@ class Turn:
 
     # --- for transports that are not compiled -------------------------------------------------------------------------
 
-    def open(self, now_ns: int64_t, transport: Transport, own: cython.bint = False) -> Connection:
-        """Open a connection; one of the server's own is not counted among those of clients."""
-        return Connection(self.engine, now_ns, self.one_reply_per_send, transport, own)
+    def open(
+        self,
+        now_ns: int64_t,
+        transport: Transport,
+        own: cython.bint = False,
+        user: User = None,
+        served: cython.int = 0,
+    ) -> Connection:
+        """Open a connection; one of the server's own is not counted among those of clients.
+
+        Where connections have users, it is that of `user`, and serves what `served` adds (`ACCESS_FORMATS`).
+        """
+        return Connection(self.engine, now_ns, self.one_reply_per_send, transport, own, user, served)
 
     def ready(self, connection: Connection) -> None:
         """Serve a connection in the next turn: its transport has input, or can take output again."""
@@ -149,12 +161,43 @@ class Turn:
 
     def serve_list(self, now_ns, waiting, until_ns):
         """Serve connections until no more than `until_ns` is left of the turn; return those that were not served."""
+        if self.by_user and len(waiting) > 1:
+            return self.serve_by_user(now_ns, waiting, until_ns)
         at: cython.Py_ssize_t = 0
         count: cython.Py_ssize_t = len(waiting)
         while at < count and self.cost_left_ns > until_ns:
             self.serve(now_ns, cython.cast(Connection, waiting[at], typecheck=True))
             at += 1
         return waiting[at:] if at else waiting
+
+    def serve_by_user(self, now_ns, waiting, until_ns):
+        """Do the same, but give each user an equal part; who has used up his goes on when the others have had theirs.
+
+        So a thousand connections of one weigh as much as one of another. What a user leaves, those behind share.
+        """
+        by_user: dict = {}
+        connection: Connection
+        for connection in waiting:
+            by_user.setdefault(connection.session.user, []).append(connection)
+        users: cython.Py_ssize_t = len(by_user)
+        at: cython.Py_ssize_t
+        left: list = []
+        for mine in by_user.values():
+            part_ns: int64_t = max(self.cost_left_ns - until_ns, 0) // users
+            stop_ns: int64_t = self.cost_left_ns - part_ns
+            users -= 1
+            at = 0
+            self.share_ns = max(SHARE_COST_NS, part_ns // len(mine))
+            while at < len(mine) and self.cost_left_ns > max(stop_ns, until_ns):
+                self.serve(now_ns, cython.cast(Connection, mine[at], typecheck=True))
+                at += 1
+            left += mine[at:]
+        self.share_ns = SHARE_COST_NS
+        at = 0
+        while at < len(left) and self.cost_left_ns > until_ns:
+            self.serve(now_ns, cython.cast(Connection, left[at], typecheck=True))
+            at += 1
+        return left[at:]
 
     def serve(self, now_ns, connection):
         """Run what a connection has buffered, then what its transport has for it."""
@@ -165,7 +208,7 @@ class Turn:
         if connection.turn != self.number:
             connection.turn = self.number
             # A burst of clients that nobody knows yet must not take a whole share each before a quiet one has its turn.
-            connection.share_ns = LIGHT_COST_NS if connection.light else SHARE_COST_NS
+            connection.share_ns = LIGHT_COST_NS if connection.light else self.share_ns
         share_ns: int64_t = connection.share_ns
         if not connection.hungry and not connection.finished:
             connection.run(now_ns)
