@@ -46,7 +46,7 @@ USER_KEYS = ("certificates", "unix", "admin", "stats", *RIGHTS, "links", "connec
 SPACE_KEYS = ("limits",)
 LIMITS = ("jobs", "bytes", "tubes")
 
-UNSERVED = frozenset({"links", "connections", "space"})
+UNSERVED = frozenset({"links", "space"})
 """Keys that are read, but that no server goes by yet: one that has them must not start."""
 
 CERTIFICATE = re.compile(r"(CN=|DNS:|URI:)[ -~]{1,200}|sha256:[0-9a-fA-F]{64}")

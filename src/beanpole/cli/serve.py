@@ -111,11 +111,11 @@ def raise_segment_bytes(_ctx: click.Context, _parameter: click.Parameter, value:
 
 
 def check_listen(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    from beanpole.server.listener import check_address
+    from beanpole.server import listener, places
 
     for address in value:
         try:
-            check_address(address)
+            (places.parse if listener.says_more(address) else listener.check_address)(address)
         except ValueError as error:
             raise click.BadParameter(str(error), ctx, parameter) from error
     return value
@@ -205,6 +205,19 @@ def check_cluster(ctx: click.Context, given: dict[str, Any]) -> None:
         raise click.UsageError(f"--cluster: {error}") from error
     for each in warnings:
         click.echo(f"beanpole serve: {each}", err=True)
+
+
+def check_access(given: dict[str, Any]) -> None:
+    """Refuse what makes no sense with users and TLS. Nothing is bound yet."""
+    from beanpole.server import listener
+
+    more = any(map(listener.says_more, given["listen"]))
+    if given["cluster"] and (given["access"] or more):
+        raise click.UsageError("--access, tls: and what stands behind an address are not for a node of a --cluster yet")
+    if bool(given["tls_cert"]) != bool(given["tls_key"]):
+        raise click.UsageError("--tls-cert and --tls-key belong together; give both")
+    if given["tls_cert"] and not any(each.startswith("tls:") for each in given["listen"]):
+        raise click.UsageError("--tls-cert and --tls-key are for a listener with TLS: give -l tls:HOST as well")
 
 
 def check_cluster_url(url: str, *, is_in_argv: bool) -> list[str]:
@@ -362,6 +375,7 @@ def serve(ctx: click.Context, /, **given: Any) -> int:
     if given["no_fsync"] and given["fsync_ms"] is not None:
         raise click.UsageError("-f and -F contradict each other; give one of them")
     check_cluster(ctx, given)
+    check_access(given)
     warn_of_ignored(ctx, given)
     given["fsync_ms"] = None if given.pop("no_fsync") else given["fsync_ms"] or 0
     settings = Settings(**given)

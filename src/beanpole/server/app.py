@@ -24,6 +24,7 @@ from beanpole.server.settings import Settings
 
 if TYPE_CHECKING:
     from beanpole.server.clusterroles import Passing
+    from beanpole.server.door import Door
     from beanpole.server.fronts import Fronts
     from beanpole.server.supervisor import Supervisor
 
@@ -69,6 +70,22 @@ def open_fronts(settings: Settings, listeners: list[socket.socket], logger: Logg
     return fronts.Fronts(settings, listeners, logger)
 
 
+def open_door(settings: Settings) -> "Door | None":
+    """Return who comes in, with all files read; None: it does not matter who, and where. Raises StartError."""
+    if not settings.access and not any(map(listener.says_more, settings.listen)):
+        return None
+    from beanpole.server import door  # noqa: PLC0415 - most servers have none
+
+    return door.open_door(settings)
+
+
+def bind(settings: Settings, door: "Door | None", handed: list[socket.socket]) -> list[socket.socket]:
+    """Return the sockets to listen on. Raises StartError."""
+    if door is not None:
+        return door.bind(settings.port, handed)
+    return early.opened or listener.open_all(settings.listen, settings.port)
+
+
 def serve(settings: Settings, make_console: "MakeConsole" = open_console, passing: "Passing | None" = None) -> ExitCode:
     """Run a server until a signal stops it; return the exit code of the process.
 
@@ -78,12 +95,13 @@ def serve(settings: Settings, make_console: "MakeConsole" = open_console, passin
     logger = open_logger(settings.log_format)
     descriptors_max = raise_descriptor_limit()
     listeners = listener.inherited(os.environ)
-    if listeners and settings.listen:
+    door = open_door(settings)
+    if listeners and settings.listen and door is None:
         logger.warning("listen ignored", reason="systemd handed over the sockets")
     files: dict[str, tuple[int, int]] = {}
     http = listener.bind_http(settings.http, shared_limits.HTTP_PORT_DEFAULT) if settings.http else None
-    if not listeners:
-        listeners = early.opened or listener.open_all(settings.listen, settings.port)
+    if door is not None or not listeners:
+        listeners = bind(settings, door, listeners)
         files = listener.socket_files(listeners)
     if settings.ready_file is not None:
         remove_ready_file(settings.ready_file)
@@ -101,6 +119,7 @@ def serve(settings: Settings, make_console: "MakeConsole" = open_console, passin
     async def main() -> ExitCode:
         console = None if http is None else make_console(settings, http, listeners, logger)
         host = Host(settings, listeners, logger, descriptors_max, console)
+        host.door = door
         if settings.fronts:
             host.fronts = open_fronts(settings, listeners, logger)
         return await host.run(roles_for(settings, passing))

@@ -203,6 +203,18 @@ class Connection:
         self.sent_bytes += size
         self.session.out.consume(size)
 
+    # --- for who decides whose it is ----------------------------------------------------------------------------------
+
+    def belong_to(self, user: User) -> None:
+        """Be this user's from here on, and say so: the client has shown who it is, and has run no command yet."""
+        self.engine.assign(self.session, user)
+        self.session.out.name(Word.AUTHENTICATED, user.name)
+
+    def refuse(self) -> None:
+        """Answer that the client has not shown who it is, and run nothing of what it has sent."""
+        self.session.out.word(Word.NOT_AUTHENTICATED)
+        self.session.quitting = True
+
     # --- for those who have bytes -------------------------------------------------------------------------------------
 
     def feed(self, now_ns: int64_t, data: bytes) -> None:

@@ -27,6 +27,10 @@ VARIABLES = (
     "BEANPOLE_LISTEN",
     "BEANPOLE_PORT",
     "BEANPOLE_DATA_DIR",
+    "BEANPOLE_ACCESS",
+    "BEANPOLE_TOKENS",
+    "BEANPOLE_TLS_CERT",
+    "BEANPOLE_TLS_KEY",
     "BEANPOLE_CLUSTER",
     "BEANPOLE_CONFIG",
     "BEANPOLE_HTTP_TOKEN_FILE",
@@ -66,7 +70,7 @@ def wanted(
         ports = [whole(text, 0, 65535) for setting, text in texts if setting == "port"] or [limits.PORT_DEFAULT]
     except ValueError:
         return None
-    waits = any(each.startswith(listener.UNIX) for each in addresses)
+    waits = any(each.startswith(listener.UNIX) or listener.says_more(each) for each in addresses)
     if any(setting == "http" for setting, _ in texts) or environment.get("BEANPOLE_HTTP"):
         waits = waits or bool(missing())  # then the command line refuses it, and nothing may be bound
     return None if waits else (addresses, ports[-1])
@@ -102,7 +106,7 @@ def value_of(kind: Kind, text: str) -> object:
     if isinstance(kind, tuple):
         return whole(text, *kind)
     if kind == "address":
-        listener.check_address(text)
+        listener.check_plain(text)
     elif kind == "body":
         return whole(text, 0, limits.BODY_BYTES_MAX_CEILING)
     elif kind in {"directory", "file"}:

@@ -13,6 +13,8 @@ cdef class Socket(Transport):
     cdef bint thorough                   # a read that is short does not mean that there is no more
     cdef bint fresh                      # too little has come to know whether this is a link
     cdef bint own                        # the server's own, no client's
+    cdef public object entry             # who the client is, an entry of beanpole.server.door; None: there are no users
+    cdef bint greeted(self, Connection connection) except -1
     cdef bint hung_up                    # the peer sends no more: read until the end
     cdef bint is_link(self, Connection connection) noexcept
     cdef int become_link(self, Connection connection) except -1
@@ -25,6 +27,11 @@ cdef class Carrier:
 cdef class Greeter:
     cdef int meet(self, int64_t now_ns, int fd, int listener) except -1
     cdef bint make_room(self, int64_t now_ns) except -1
+
+@cython.final
+cdef class Welcome(Greeter):
+    # One that is not compiled: see `EpollTransport.greet`.
+    cdef object host
 
 @cython.final
 cdef class EpollTransport(EventQueue):
@@ -50,6 +57,7 @@ cdef class EpollTransport(EventQueue):
     cdef int accept(self, int64_t now_ns, int listener) except -1
     cdef bint make_room(self, int64_t now_ns) except -1
     cdef Connection join(self, int64_t now_ns, int fd, bint thorough, bint own, Socket socket=*)
+    cdef Connection open(self, int64_t now_ns, Socket socket, bint own)
     cdef int forget(self, int fd) except -1
     cdef int arm(self, int64_t now_ns) except -1
     cdef int end_turn(self) except -1

@@ -12,7 +12,7 @@ a timer descriptor in the same epoll.
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cython
 from cython.cimports.beanpole import posix
@@ -38,6 +38,7 @@ RECEIVE_BYTES_FIRST = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_FIR
 INPUT_BYTE_COST_NS = cython.declare(int64_t, limits.INPUT_BYTE_COST_NS)
 HEAP_BLOCK_BYTES_MAX = cython.declare(cython.int, limits.HEAP_BLOCK_BYTES_MAX)
 LINGER_S = cython.declare(cython.double, limits.LINGER_S)
+FIRST_LINE_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.FIRST_LINE_BYTES_MAX)
 HEAP_BYTES_KEPT = cython.declare(cython.int, limits.HEAP_BYTES_KEPT)
 assert limits.EVENTS_PER_TURN <= 512, "poll() has memory for 512 events"
 CLIENT_EVENTS = cython.declare(cython.uint, posix.EPOLLIN | posix.EPOLLPRI | posix.EPOLLRDHUP | posix.EPOLLET)
@@ -61,8 +62,8 @@ class Socket(Transport):
                 decoder.borrow(target, size)
             else:
                 decoder.extend(size)
-            if self.fresh and self.is_link(connection):
-                return self.become_link(connection)
+            if self.fresh and not self.greeted(connection):
+                return 0
             connection.share_ns -= size * INPUT_BYTE_COST_NS
             return connection.run(now_ns)
         self.readable = False
@@ -73,6 +74,27 @@ class Socket(Transport):
         elif last_error != EAGAIN:
             self.gone = True
         return 0
+
+    def greeted(self, connection):
+        """Look at what has come first; return whether it is for the decoder, which a command is that is not all there.
+
+        Where there are users, an `auth` is taken out of it.
+        """
+        decoder = connection.decoder
+        if self.entry is None:
+            if not self.is_link(connection):
+                return True
+            self.become_link(connection)
+            return False
+        there: cython.Py_ssize_t = min(decoder.end - decoder.at, FIRST_LINE_BYTES_MAX + 1)
+        taken: cython.Py_ssize_t = self.entry.first_line(connection, decoder.input[decoder.at : decoder.at + there])
+        if taken >= 0:
+            self.fresh = False
+            decoder.at += taken
+        elif connection.session.quitting:
+            self.fresh = False
+            decoder.at = decoder.end
+        return True
 
     def is_link(self, connection):
         """Whether what has come begins as a link does; while too little has come, it is input that waits for more."""
@@ -143,6 +165,18 @@ class Greeter:
     def make_room(self, now_ns):
         """Close one that is no client yet, as there is no place for another; False: there is none."""
         return False
+
+
+@cython.cclass
+class Welcome(Greeter):
+    """Calls a host that is not compiled."""
+
+    def meet(self, now_ns, fd, listener):
+        self.host.meet(fd)
+        return 0
+
+    def make_room(self, now_ns):
+        return self.host.make_room()
 
 
 @cython.cclass
@@ -336,13 +370,13 @@ class EpollTransport(EventQueue):
             self.by_fd.extend([None] * (fd + 1 - len(self.by_fd)))
         if socket is None:
             socket = Socket()
-            socket.fresh = not own and self.open_link is not None
         socket.epoll = self
         socket.fd = fd
         socket.own = own
+        socket.fresh = not own and (self.open_link is not None or socket.entry is not None)
         self.socket_count += not own
         socket.thorough = thorough
-        connection: Connection = self.turn.open(now_ns, socket, own)
+        connection: Connection = self.open(now_ns, socket, own)
         self.by_fd[fd] = connection
         try:
             self.watch_fd(fd, CLIENT_EVENTS, posix.EPOLL_CTL_ADD)
@@ -352,6 +386,14 @@ class EpollTransport(EventQueue):
         if socket.readable:  # before there was a socket: what came behind a handshake
             self.turn.ready(connection)
         return connection
+
+    def open(self, now_ns, socket, own):
+        """Open a connection for a socket, of the user whose it is."""
+        entry = socket.entry
+        if entry is None:
+            return self.turn.open(now_ns, socket, own)
+        entry.connection = self.turn.open(now_ns, socket, own, entry.user, entry.served)
+        return entry.connection
 
     def adopt(self, fd: cython.int) -> Connection:
         """Serve a connected socket of the server's own, which is closed here: it is no client, and always has a place.
@@ -368,6 +410,20 @@ class EpollTransport(EventQueue):
         with contextlib.suppress(OSError):
             self.join(self.now(), fd, thorough, False, socket)
 
+    def greet(self, fd: cython.int, is_unix: cython.bint, host: object) -> None:
+        """Accept connections from a listening socket for a host, which has `meet` and `make_room` as a greeter has."""
+        welcome: Welcome = Welcome()
+        welcome.host = host
+        self.greeters[fd] = welcome
+        self.listen(fd, is_unix)
+
+    def entries(self) -> list[Any]:
+        """Return the entries of all clients, where there are users."""
+        transports = [
+            cython.cast(Connection, each, typecheck=True).transport for each in self.by_fd if each is not None
+        ]
+        return [each.entry for each in transports if isinstance(each, Socket) and each.entry is not None]
+
     def release(self, connection: Connection) -> None:
         """Close what was adopted. Closing again does nothing."""
         self.turn.end(self.now(), connection)
@@ -379,6 +435,9 @@ class EpollTransport(EventQueue):
         connection: Connection = cython.cast(Connection, self.by_fd[fd], typecheck=True)
         self.by_fd[fd] = None
         self.close_fd(fd)
+        entry = cython.cast(Socket, connection.transport, typecheck=True).entry
+        if entry is not None:
+            entry.closed()
         if not connection.session.own:
             self.socket_count -= 1
             if self.observe_connections:

@@ -25,6 +25,7 @@ from beanpole.server.settings import Settings
 
 if TYPE_CHECKING:
     from beanpole.engine.engine import Engine
+    from beanpole.server.door import Door
     from beanpole.server.fronts import Fronts
     from beanpole.server.supervisor import Supervisor
 
@@ -64,6 +65,7 @@ class Host:
     ) -> None:
         self.settings = settings
         self.console = console
+        self.door: Door | None = None  # who comes in; None: anybody, and nobody asks
         self.fronts: Fronts | None = None  # who accepts the clients; None: the server does so itself
         reserved = DESCRIPTORS_RESERVED + (DESCRIPTORS_CONSOLE if console is not None else 0)
         self.descriptors_free = max(1, descriptors_max - open_descriptor_count() - reserved)
@@ -92,6 +94,8 @@ class Host:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop, number)
         loop.add_signal_handler(signal.SIGUSR1, self.roles.drain)
+        if self.door is not None:
+            loop.add_signal_handler(signal.SIGHUP, self.door.reread)
         self.roles.start()
         await self.stopping.wait()
         notify_systemd("STOPPING=1")

@@ -22,6 +22,18 @@ UNIX = "unix:"  # what the address of a Unix socket begins with; the path follow
 SYSTEMD_FIRST_FD = 3  # the first descriptor that a socket unit hands over (sd_listen_fds(3))
 
 
+def says_more(text: str) -> bool:
+    """Whether a place to listen is more than an address: see :mod:`beanpole.server.places`."""
+    return "," in text or text.startswith(("tls:", "fd:"))
+
+
+def check_plain(text: str) -> None:
+    """Raise ValueError: a place to listen is no plain address."""
+    if says_more(text):
+        raise ValueError(f"{text!r} needs a closer look")
+    check_address(text)
+
+
 def check_address(text: str) -> None:
     """Raise ValueError with what is wrong with an address as a user wrote it."""
     if not text.startswith(UNIX):

@@ -47,7 +47,9 @@ OPTIONS = (
         plain=True,
         multiple=True,
         metavar="ADDR",
-        help="Listen on ADDR, HOST:PORT, [IPV6]:PORT or unix:PATH; may be repeated.  [default: every address]",
+        help="Listen on ADDR, HOST:PORT, [IPV6]:PORT, unix:PATH or tls:HOST:PORT; may be repeated. Behind it may stand"
+        " ,name=value: user= for any, client-ca= and client-cert= for tls:, mode= and group= for unix:."
+        "  [default: every address]",
     ),
     Option(
         "-p",
@@ -69,6 +71,24 @@ OPTIONS = (
         help="The largest body of a job.",
     ),
     Option("-u", "--user", kind="user", plain=True, metavar="USER", help="Become USER when the ports are bound."),
+    Option(
+        "--access",
+        kind="path",
+        waits=True,
+        default="",
+        metavar="FILE",
+        help="Let only the users of this file connect, each with rights of its own.",
+    ),
+    Option(
+        "--tokens",
+        kind="path",
+        waits=True,
+        default="",
+        metavar="FILE",
+        help="With --access: the tokens by which clients say who they are, from `beanpole token add`.",
+    ),
+    Option("--tls-cert", kind="path", waits=True, default="", metavar="FILE", help="With tls: the certificate, PEM."),
+    Option("--tls-key", kind="path", waits=True, default="", metavar="FILE", help="With tls: its private key, PEM."),
     Option(
         "-b",
         "--data-dir",

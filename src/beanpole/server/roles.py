@@ -32,8 +32,11 @@ class AlwaysLeads:
         self.log.start(self.clients.send_held, self.fail_log)
         for each in self.host.listeners:
             each.listen(limits.BACKLOG)
-            if self.host.fronts is None:
+            if self.host.fronts is None and self.host.door is None:
                 self.clients.listen(each.fileno(), each.family == socket.AF_UNIX)
+        if self.host.door is not None:
+            self.host.door.open(self.clients, self.host.listeners, self.host.observer)
+            self.host.facts.parts.append(self.host.door.facts)
         self.loop.serve(self.clients)
         self.clients.run_soon()  # what is due does not wait for a client
         if self.host.console is not None:

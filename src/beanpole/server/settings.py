@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Settings:
     """One server's settings, checked: the command line refuses what makes no sense."""
 
-    listen: tuple[str, ...] = ()  # `ADDR`, `HOST:PORT`, `[IPv6]`, `[IPv6]:PORT`, `unix:PATH`; none: every address
+    listen: tuple[str, ...] = ()  # `HOST`, `HOST:PORT`, `unix:PATH`, and what server.places reads; none: every address
     port: int = limits.PORT_DEFAULT  # TCP port of the addresses that don't name one; 0: the system chooses
     body_bytes_max: int = limits.BODY_BYTES_MAX_DEFAULT  # bytes of a job's body
     tubes_max: int = limits.TUBES_MAX  # tubes that there may be; a command that needs one more is refused
@@ -24,6 +24,10 @@ class Settings:
     connections_max: int = server_limits.CONNECTIONS_MAX  # at a time; further ones wait until one of them ends
     fronts: int = 0  # processes that accept the clients; 0: the server does so itself
     one_reply_per_send: bool = False  # for clients that can't take two replies to pipelined commands at once
+    access: str = ""  # the file of users; empty: whoever connects may do everything
+    tokens: str = ""  # the file of their tokens; empty: there are none
+    tls_cert: str = ""  # the certificate of the listeners with TLS, in PEM
+    tls_key: str = ""  # and its private key
     user: str | None = None  # who to become when the sockets are bound
     ready_file: "Path | None" = None  # where to write the bound addresses, a line each, when the server answers
     log_format: str = "auto"  # `console`, `json`, or `auto`: console on a terminal

@@ -227,9 +227,8 @@ class TlsSocket(Socket):
             byte_count += size
             if size:
                 decoder.borrow(plain, size)
-                if self.fresh and self.is_link(connection):
-                    tls.settle()
-                    return self.become_link(connection)
+                if self.fresh and not self.greeted(connection):
+                    break
                 connection.run(now_ns)
         tls.settle()
         connection.share_ns -= byte_count * INPUT_BYTE_COST_NS  # at last: a body must not end this at its first record
@@ -240,6 +239,11 @@ class TlsSocket(Socket):
             return connection.stop_input(now_ns)
         elif tls.whole():
             self.readable = True
+        return 0
+
+    def become_link(self, connection):
+        """Close the connection: links don't speak TLS yet."""
+        self.gone = True
         return 0
 
     def send(self, data, size):

@@ -79,6 +79,7 @@ def host_of(observer: Observer, *listeners: socket.socket, **settings: Any) -> A
         observer=observer,
         console=None,
         fronts=None,
+        door=None,
         facts=ProcessFacts(),
         exit_code=ExitCode.OK,
         ready=lambda: None,

@@ -14,10 +14,8 @@ from beanpole.engine.check import check
 from beanpole.engine.commands.table import cost_ns_of
 from beanpole.engine.engine import Engine
 from beanpole.engine.limits import COMMAND_COST_NS, JOBS_PER_TICK, MOVES_PER_TURN
-from beanpole.engine.state.user import User
 from beanpole.log.log import Log
 from beanpole.protocol.commands import Verb
-from beanpole.protocol.rights import Grants
 from beanpole.server import limits
 from beanpole.server.connection import Connection
 from beanpole.server.epoll import EpollTransport
@@ -352,24 +350,6 @@ def test_quiet_client_waits_for_one_turn(house: House, command: bytes) -> None:
         house.turn.run(now_ns)
         assert quiet.output == b"USING default\r\n"
         quiet.output = b""
-
-
-def test_a_thousand_connections_of_a_user_weigh_as_much_as_one_of_another(house: House) -> None:
-    """Also of commands that are cheap: each user has an equal part of every turn."""
-    house.turn.by_user = True
-    many, one = User(b"many"), User(b"one")
-    for user in (many, one):
-        user.grant(Grants({}), admin=True, stats=False)
-    crowd = [MemoryTransport(house.turn, user=many) for _ in range(1_000)]
-    alone = MemoryTransport(house.turn, user=one)
-    for transport in crowd:
-        transport.arrive(b"list-tube-used\r\n" * 100)
-    alone.arrive(b"list-tube-used\r\n" * 100_000)
-    for now_ns in range(2, 12):
-        house.turn.run(now_ns)
-    of_many = sum(transport.output.count(b"USING ") for transport in crowd)
-    of_one = alone.output.count(b"USING ")
-    assert 0.8 <= of_one / of_many <= 1.25
 
 
 def test_quiet_clients_have_half_of_a_turn_beside_what_is_due(house: House) -> None:

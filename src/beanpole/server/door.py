@@ -1,0 +1,443 @@
+"""The door of a server with users, or with TLS: who comes in, by which way, and who has to leave when files change.
+
+Who a client is says its certificate, else the ``user=`` of the listener, else the uid at the other end of a Unix
+socket, and before all of these a token in its first line. Whom none of them names is a stranger. It has one line, and
+ten seconds for it; its connection runs no command, and stands in a crowd that has a part of the places alone: when
+there is no room, the oldest of the source with most has to go, so that nobody keeps others out by coming again.
+
+Files are read in a thread, for a turn must not wait for a thousand users, and their connections looked at in pieces.
+Before that, the rights of whoever is in no file any more are none.
+"""
+
+import asyncio
+import heapq
+import ipaddress
+import itertools
+import os
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from beanpole.access.access import Access, Found
+from beanpole.access.watch import AccessFiles
+from beanpole.engine.state.user import User
+from beanpole.errors import AccessError, ExitCode, StartError
+from beanpole.protocol.extensions import ACCESS_FORMATS
+from beanpole.protocol.rights import Grants
+from beanpole.server import limits
+from beanpole.server.epoll import EpollTransport, Socket
+from beanpole.server.places import Place, open_all, parse
+
+if TYPE_CHECKING:
+    from beanpole.server.connection import Connection
+    from beanpole.server.handshakes import Handshakes
+    from beanpole.server.logs import Logger
+    from beanpole.server.observer import Reporter
+    from beanpole.server.settings import Settings
+    from beanpole.server.tls import Filter
+    from beanpole.server.tlscontext import Certificate, ServerContext
+
+AUTH = b"auth "
+GREETING = b"beanpole-"  # with which a link begins
+WAIT, REFUSED = -1, -2  # what `Entry.first_line` returns where it takes no bytes
+LOOK_S = 1.0
+"""Seconds between two looks at the files, and at what has ended."""
+
+REPORT_NS = 1_000_000_000  # how long a log line about clients keeps others like it away
+PEER = struct.Struct("3i")  # struct ucred: pid, uid, gid
+
+
+class Crowd:
+    """Strangers by where they come from."""
+
+    def __init__(self) -> None:
+        self.sources: dict[object, dict[Entry, None]] = {}
+        self.count = 0
+
+    def add(self, entry: "Entry") -> None:
+        self.sources.setdefault(entry.source, {})[entry] = None
+        self.count += 1
+
+    def discard(self, entry: "Entry") -> None:
+        mine = self.sources.get(entry.source, {})
+        if entry in mine:
+            del mine[entry]
+            self.count -= 1
+            if not mine:
+                del self.sources[entry.source]
+
+    def to_go(self) -> "Entry":
+        """Return who goes when there is no room: the oldest of the source with most."""
+        most = max(len(mine) for mine in self.sources.values())
+        return next(next(iter(mine)) for mine in self.sources.values() if len(mine) == most)
+
+    def __iter__(self) -> "Iterator[Entry]":
+        return itertools.chain.from_iterable(self.sources.values())
+
+
+class Entry:
+    """How a client has come, and who it is."""
+
+    __slots__ = ("connection", "door", "found", "place", "served", "since_s", "source", "user")
+
+    def __init__(self, door: "Door", place: Place, source: object) -> None:
+        self.door = door
+        self.place = place
+        self.source = source
+        self.served = door.served_at(place)
+        self.user = door.nobody
+        self.found: Found | None = None
+        self.connection: Connection | None = None
+        self.since_s = door.wall()
+
+    def first_line(self, connection: "Connection", data: bytes) -> int:
+        """Look at what a client has sent first, at most a byte more than a first line has.
+
+        Return how many bytes of it are not for the decoder; WAIT: more must come; REFUSED: nothing of it runs.
+        """
+        if AUTH.startswith(data[: len(AUTH)]) and self.place.secure:
+            end = data.find(b"\r\n")
+            if len(data) > len(AUTH) and end >= 0:
+                return self.authenticate(connection, data[len(AUTH) : end], end + 2)
+            return WAIT if len(data) <= limits.FIRST_LINE_BYTES_MAX else self.refuse(connection, "its auth is too long")
+        if GREETING.startswith(data[: len(GREETING)]):
+            is_whole = len(data) >= len(GREETING)
+            return self.refuse(connection, "links are not served to users") if is_whole else WAIT
+        if self.found is None:
+            return self.refuse(connection, "its first line is no auth")
+        return 0
+
+    def authenticate(self, connection: "Connection", token: bytes, size: int) -> int:
+        """Let the client be whose token it has; `size` is that of its line."""
+        assert self.door.files is not None, "there are users"
+        found = self.door.files.access.by_token(token, self.door.wall())
+        if found is None:
+            return self.refuse(connection, "it has no token that holds")
+        user = self.door.users[found.user]
+        if user is not self.user and user.connection_count >= user.connections_max:
+            return self.refuse(connection, f"{found.user} has as many connections as it may")
+        self.leave()
+        self.become(found)
+        connection.belong_to(self.user)
+        return size
+
+    def refuse(self, connection: "Connection", why: str) -> int:
+        self.door.report("not authenticated", self, why)
+        connection.refuse()
+        return REFUSED
+
+    def become(self, found: Found | None) -> None:
+        """Be somebody, or a stranger."""
+        self.found = found
+        if found is None:
+            self.door.crowd.add(self)
+            return
+        self.user = self.door.users[found.user]
+        self.user.connection_count += 1
+        if found.until is not None:
+            self.door.end_by(found.until, self)
+
+    def leave(self) -> None:
+        """Be nobody any more."""
+        if self.found is None:
+            self.door.crowd.discard(self)
+        else:
+            self.user.connection_count -= 1
+
+    def closed(self) -> None:
+        """Take note that the connection is closed."""
+        self.leave()
+        self.connection = None
+
+
+class Door:
+    """Who comes in. Made before anything is bound; raises StartError."""
+
+    def __init__(self, settings: "Settings", places: Sequence[Place], wall: Callable[[], float] = time.time) -> None:
+        self.places = places
+        self.wall = wall
+        self.contexts: dict[Place, ServerContext]
+        self.users: dict[str, User] = {}
+        self.nobody = User(b"-")
+        self.crowd = Crowd()
+        self.ends: list[tuple[float, int, Entry]] = []  # a heap: when evidence is over
+        self.numbers = itertools.count()
+        self.asked = False  # the files are to be read whether they have changed or not
+        self.reading: asyncio.Future[Access | AccessError] | None = None
+        self.looking: list[Entry] = []  # whose evidence is looked up again
+        self.counts = dict.fromkeys(("refused", "pushed out", "too slow", "ended"), 0)
+        listeners = [each.user for each in places if each.user]
+        try:
+            self.contexts = {each: context_of(settings, each) for each in places if each.tls}
+            tokens = Path(settings.tokens) if settings.tokens else None
+            self.files = AccessFiles(Path(settings.access), tokens, listeners) if settings.access else None
+        except (AccessError, ValueError) as error:
+            raise StartError(str(error), ExitCode.USAGE) from error
+        if self.files is not None:
+            self.take_users(self.files.access, None)
+
+    def bind(self, port: int, handed: list[socket.socket]) -> list[socket.socket]:
+        """Bind all places; `handed` are the sockets of systemd. Raises StartError."""
+        return open_all(self.places, port, handed, os.environ)
+
+    def served_at(self, place: Place) -> int:
+        """Return what a decoder serves there besides what is served everywhere."""
+        return sum(bit for name, bit in ACCESS_FORMATS.items() if name != b"auth" or place.secure)
+
+    # --- coming in ----------------------------------------------------------------------------------------------------
+
+    def open(self, clients: EpollTransport, listeners: Sequence[socket.socket], reporter: "Reporter") -> None:
+        """Let clients in by all places; the loop is running."""
+        self.clients = clients
+        self.reporter = reporter
+        self.logger: Logger = reporter.logger
+        self.loop = asyncio.get_running_loop()
+        self.strangers_max = max(1, min(clients.connections_max, clients.sockets_max) // limits.STRANGERS_PART)
+        clients.turn.by_user = self.files is not None
+        self.handshakes = open_handshakes(clients, self.shaken) if self.contexts else None
+        self.place_of = {context: place for place, context in self.contexts.items()}
+        for place, each in zip(self.places, listeners, strict=True):
+            if self.handshakes is not None and place.tls:
+                self.handshakes.listen(each.fileno(), self.contexts[place])
+            elif self.files is not None:
+                clients.greet(each.fileno(), place.is_unix, Host(self, place))
+            else:
+                clients.listen(each.fileno(), place.is_unix)
+        self.loop.call_later(LOOK_S, self.look)
+
+    def shaken(
+        self, _now_ns: int, fd: int, tls: "Filter", certificate: "Certificate | None", context: "ServerContext"
+    ) -> None:
+        """Let a client in whose handshake is done."""
+        from beanpole.server.tls import TlsSocket  # noqa: PLC0415 - see open_handshakes
+
+        self.enter(fd, self.place_of[context], TlsSocket(tls), certificate)
+
+    def enter(self, fd: int, place: Place, way: Socket, certificate: "Certificate | None" = None) -> None:
+        """Let a client in that has connected at a place, or close it."""
+        if self.files is None:
+            self.clients.take(fd, place.is_unix, way)
+            return
+        access = self.files.access
+        entry = Entry(self, place, source_of(fd, place))
+        found = None
+        if certificate is not None:
+            found = access.by_certificate(certificate.names, certificate.ends_at)
+            if found is None:
+                self.turn_away(fd, entry, access.fault_of(tuple(certificate.names), self.wall()))
+                return
+        elif place.user:
+            found = access.by_listener(place.user)
+        elif place.is_unix and isinstance(entry.source, int):
+            found = access.by_uid(entry.source)
+        if found is not None:
+            user = self.users[found.user]
+            if user.connection_count >= user.connections_max:
+                self.turn_away(fd, entry, f"{found.user} has as many connections as it may")
+                return
+        elif self.crowd.count >= self.strangers_max:
+            self.put_out(self.crowd.to_go(), "pushed out", "strangers have no more places")
+        entry.become(found)
+        way.entry = entry
+        self.clients.take(fd, place.is_unix, way)
+
+    def turn_away(self, fd: int, entry: Entry, why: str) -> None:
+        """Close a client that has no connection yet."""
+        self.report("not authenticated", entry, why)
+        os.close(fd)
+
+    # --- leaving ------------------------------------------------------------------------------------------------------
+
+    def put_out(self, entry: Entry, what: str, why: str) -> None:
+        """Close a connection."""
+        connection = entry.connection
+        if connection is not None:
+            self.counts[what] += 1
+            self.report("connection closed by access", entry, why)
+            self.clients.release(connection)
+
+    def end_by(self, until_s: float, entry: Entry) -> None:
+        """Close a connection by then: that by which it is somebody's ends."""
+        heapq.heappush(self.ends, (until_s, next(self.numbers), entry))
+
+    def report(self, event: str, entry: Entry, why: str) -> None:
+        """Say what has become of a client, at most once a second for each user and reason."""
+        if event == "not authenticated":
+            self.counts["refused"] += 1
+        if self.reporter.is_due(f"{event} {entry.user.name!r} {why}", REPORT_NS):
+            self.logger.warning(event, listener=entry.place.text, source=str(entry.source), reason=why)
+
+    # --- files --------------------------------------------------------------------------------------------------------
+
+    def reread(self) -> None:
+        """Read all files at once: an operator has asked for that."""
+        self.asked = True
+        for context in self.contexts.values():
+            self.log_fault("certificates", fault_of(context.reread))
+        self.look_at_files()
+
+    def look(self) -> None:
+        """Do what is due each second."""
+        self.loop.call_later(LOOK_S, self.look)
+        now_s = self.wall()
+        while self.ends and self.ends[0][0] <= now_s:
+            _, _, entry = heapq.heappop(self.ends)
+            if entry.found is not None and entry.found.until is not None and entry.found.until <= now_s:
+                self.put_out(entry, "ended", "the time of what it has shown is over")
+        for entry in [each for each in self.crowd if now_s - each.since_s >= limits.STRANGER_S]:
+            self.put_out(entry, "too slow", "it has not shown who it is in time")
+        self.look_at_files()
+
+    def look_at_files(self) -> None:
+        """Begin to read the files if they have changed."""
+        if self.files is None or self.reading is not None:
+            return
+        for each in self.files.warnings(self.wall()):
+            self.logger.warning("access", about=each)
+        if self.files.is_due(self.wall()) or self.asked:
+            self.asked = False
+            self.reading = self.loop.run_in_executor(None, self.files.read)
+            self.reading.add_done_callback(self.take)
+
+    def take(self, reading: "asyncio.Future[Access | AccessError]") -> None:
+        """Go by what was read."""
+        assert self.files is not None, "they were read"
+        self.reading = None
+        before = self.files.access
+        access = None
+        try:
+            access = self.files.take(reading.result(), self.wall())
+        except AccessError as error:
+            self.log_fault("access", str(error))
+        if access is None:
+            return
+        self.take_users(access, before)
+        self.logger.info("access read", users=len(access.users), tokens=len(access.tokens))
+        self.clients.turn.engine.rights_changed()
+        if not access.keeps(before):
+            self.looking = self.entries()
+            self.look_again()
+
+    def log_fault(self, what: str, fault: str) -> None:
+        """Say what is wrong with files; nothing where nothing is."""
+        if fault:
+            self.logger.error("files not read", files=what, reason=fault, effect="what was read before stays in force")
+
+    def take_users(self, access: Access, before: Access | None) -> None:
+        """Give the users of the files their rights; those that are in none any more have none."""
+        known = {} if before is None else before.users
+        for name, config in access.users.items():
+            user = self.users.get(name)
+            if user is None:
+                user = self.users[name] = User(name.encode())
+            if config != known.get(name):
+                user.grant(config.grants, config.admin, config.stats)
+                user.connections_max = limits.CONNECTIONS_MAX if config.connections is None else config.connections
+        for name in known.keys() - access.users.keys():
+            self.users.pop(name).grant(Grants({}), False, False)
+
+    def entries(self) -> list[Entry]:
+        """Return the entries of all clients that are somebody's."""
+        return [each for each in self.clients.entries() if each.found is not None]
+
+    def look_again(self) -> None:
+        """Close those of the next connections whose clients are somebody else by now, or nobody."""
+        assert self.files is not None, "they were read"
+        access, now_s = self.files.access, self.wall()
+        for entry in self.looking[: limits.LOOKED_AT_PER_TURN]:
+            if entry.connection is None or entry.found is None:
+                continue
+            found = access.again(entry.found, now_s)
+            if found is None or self.users[found.user] is not entry.user:
+                self.put_out(entry, "ended", access.fault_of(entry.found.evidence, now_s) or "it is another user now")
+        del self.looking[: limits.LOOKED_AT_PER_TURN]
+        if self.looking:
+            self.loop.call_soon(self.look_again)
+
+    def facts(self) -> Mapping[str, str]:
+        """Return what ``stats`` says of who came and who did not."""
+        return {f"access-{what.replace(' ', '-')}": str(count) for what, count in self.counts.items()}
+
+
+class Host:
+    """Lets clients in that connect at a place without TLS."""
+
+    def __init__(self, door: Door, place: Place) -> None:
+        self.door = door
+        self.place = place
+
+    def meet(self, fd: int) -> None:
+        """Let a client in that was accepted."""
+        self.door.enter(fd, self.place, Socket())
+
+    def make_room(self) -> bool:
+        """Put a stranger out, as there is no place for another client; False: there is none."""
+        if not self.door.crowd.count:
+            return False
+        self.door.put_out(self.door.crowd.to_go(), "pushed out", "there are no more places")
+        return True
+
+
+def fault_of(read: Callable[[], object]) -> str:
+    """Return what is wrong with a file that is read; empty: nothing."""
+    try:
+        read()
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def context_of(settings: "Settings", place: Place) -> "ServerContext":
+    """Return how TLS is spoken at a place. Raises ValueError: a file is wrong."""
+    from beanpole.server.tlscontext import ServerContext  # noqa: PLC0415 - see open_handshakes
+
+    return ServerContext(settings.tls_cert, settings.tls_key, place.client_ca or None, place.certificate_required)
+
+
+def open_handshakes(clients: EpollTransport, done: Callable[..., None]) -> "Handshakes":
+    """Return what does the handshakes of all places."""
+    from beanpole.server.handshakes import Handshakes  # noqa: PLC0415 - without TLS nothing of it is needed
+
+    return Handshakes(clients, done)
+
+
+def open_door(settings: "Settings") -> Door:
+    """Return the door that the settings ask for. Raises StartError: they make no sense, or a file is wrong."""
+    places = [parse(each) for each in settings.listen]
+    if settings.fronts:
+        refuse("--fronts: with --access or more than an address behind -l, clients are accepted by the server itself")
+    if settings.http and settings.access:
+        refuse("--http would show everything to anybody: run `beanpole console` as a user of its own beside the server")
+    if settings.tokens and not settings.access:
+        refuse("--tokens needs the file of users: give --access as well")
+    if not settings.listen and settings.access:
+        refuse("--access needs places to listen: give -l, as in -l tls:0.0.0.0 or -l unix:PATH")
+    for place in places:
+        wrong = place.check(has_users=bool(settings.access), has_key=bool(settings.tls_cert and settings.tls_key))
+        if wrong:
+            refuse(f"{place.text}: {wrong}")
+    return Door(settings, places)
+
+
+def refuse(why: str) -> NoReturn:
+    raise StartError(why, ExitCode.USAGE)
+
+
+def source_of(fd: int, place: Place) -> object:
+    """Return where a client comes from: a uid, or an address, of IPv6 the network that one customer has."""
+    peer = socket.socket(fileno=fd)
+    try:
+        if place.is_unix:
+            return PEER.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size))[1]
+        host = peer.getpeername()[0]
+    except OSError:
+        return "gone"
+    finally:
+        peer.detach()
+    address = ipaddress.ip_address(host.partition("%")[0])
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is None:
+        return str(ipaddress.ip_network((address, 64), strict=False))
+    return str(getattr(address, "ipv4_mapped", None) or address)

@@ -1,0 +1,188 @@
+"""Who may connect to a server with users, by which way, and who has to leave when its files change."""
+
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from beanpole.access import tokens
+from tests.e2e.process import Client, Process, serving, start_in_vain, wait_until
+from tests.servers import HOST, REPLY_TIMEOUT_S
+
+USERS = """
+[user.admin]
+unix = [{uid}]
+admin = true
+
+[user.shop]
+put = ["orders"]
+
+[user.mail]
+reserve = ["orders"]
+"""
+
+NOT_AUTHENTICATED = b"NOT_AUTHENTICATED\r\n"
+
+
+class Site:
+    """The files of a server with users."""
+
+    def __init__(self, folder: Path) -> None:
+        self.access = folder / "access.toml"
+        self.tokens = folder / "tokens"
+        self.path = folder / "socket"
+        self.write(USERS.format(uid=os.getuid()))
+        self.shop = tokens.add(self.tokens, "shop")
+
+    def write(self, text: str) -> None:
+        self.access.write_text(text)
+        self.access.chmod(0o644)
+
+    @contextmanager
+    def serving(self) -> Iterator[Process]:
+        flags = ("--access", str(self.access), "--tokens", str(self.tokens))
+        with serving("-l", f"{HOST}:0,user=mail", "-l", f"unix:{self.path}", *flags, listen=False) as process:
+            yield process
+
+    def client(self, *lines: bytes) -> Client:
+        """A client of the Unix socket that has said something."""
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(REPLY_TIMEOUT_S)
+        connection.connect(str(self.path))
+        client = Client(connection)
+        client.send(b"".join(each + b"\r\n" for each in lines))
+        return client
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def name_of(client: Client) -> str:
+    """The user as whom a client is served."""
+    client.send(b"list-rights\r\n")
+    return client.body().decode().splitlines()[1].removeprefix("user: ")
+
+
+def wait_for_event(process: Process, event: str, seen: int) -> None:
+    """Waits until a server has said something once more."""
+    wait_until(lambda: len(process.events(event)) > seen, f"{event} is said")
+
+
+def test_who_it_is(site: Site) -> None:
+    with site.serving() as process:
+        with site.client() as client:
+            assert name_of(client) == "admin"
+            client.ask(b"auth " + site.shop + b"\r\n", b"BAD_FORMAT\r\n")
+        with site.client(b"auth " + site.shop) as client:
+            client.expect(b"AUTHENTICATED shop\r\n")
+            assert name_of(client) == "shop"
+            client.ask(b"use orders\r\nput 0 0 60 1\r\na\r\n", b"USING orders\r\nINSERTED 1\r\n")
+        with process.connect() as client:
+            assert name_of(client) == "mail"
+            client.ask(b"watch orders\r\nreserve\r\n", b"WATCHING 2\r\nRESERVED 1 1\r\na\r\n")
+        with process.connect() as client:  # nobody may read a token on the way
+            client.ask(b"auth " + site.shop + b"\r\n", b"UNKNOWN_COMMAND\r\n")
+            client.ask(b"use a\r\n", b"USING a\r\n")
+
+
+@pytest.mark.parametrize("token", [b"", b"bp_", b"bp_" + b"a" * 43, b"x" * 219])
+def test_a_wrong_token_ends_the_connection(site: Site, token: bytes) -> None:
+    with site.serving(), site.client(b"auth " + token, b"put 0 0 60 1", b"a") as client:
+        assert client.rest() == NOT_AUTHENTICATED
+
+
+def test_a_token_may_come_byte_by_byte_and_with_commands_behind(site: Site) -> None:
+    with site.serving(), site.client() as client:
+        for byte in b"auth " + site.shop + b"\r":
+            client.send(bytes([byte]))
+        client.send(b"\nuse orders\r\n")
+        client.expect(b"AUTHENTICATED shop\r\nUSING orders\r\n")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"put 0 0 60 1\r\na\r\n",
+        b"POST / HTTP/1.1\r\nHost: a\r\n\r\nput 0 0 60 1\r\na\r\n",
+        b"quit\r\n",
+        b"auth " + b"a" * 220,
+        b"beanpole-link 1 - 0 -\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00",
+    ],
+)
+def test_a_stranger_has_one_line(site: Site, said: bytes) -> None:
+    site.write(USERS.format(uid=os.getuid() + 1))
+    with site.serving() as process:
+        with site.client() as client:
+            client.send(said)
+            assert client.rest() == NOT_AUTHENTICATED
+        assert process.statistic("current-jobs-ready") == 0
+
+
+def test_users_and_tokens_that_go_take_their_connections_with_them(site: Site) -> None:
+    with site.serving() as process:
+        shop, mail, admin = site.client(b"auth " + site.shop), process.connect(), site.client()
+        with shop, mail, admin:
+            shop.expect(b"AUTHENTICATED shop\r\n")
+            assert (name_of(mail), name_of(admin)) == ("mail", "admin")
+            tokens_before = site.tokens.read_text()
+            site.tokens.write_text("# none\n")
+            process.signal(signal.SIGHUP)
+            assert shop.rest() == b""
+            site.tokens.write_text(tokens_before)
+            site.write(USERS.format(uid=os.getuid()).replace("[user.admin]", "[user.root]"))
+            process.signal(signal.SIGHUP)
+            assert admin.rest() == b""
+            assert name_of(mail) == "mail"
+            with site.client() as client:
+                assert name_of(client) == "root"
+
+
+def test_a_file_that_became_wrong_leaves_the_old_in_force(site: Site) -> None:
+    with site.serving() as process, site.client() as client:
+        assert name_of(client) == "admin"
+        for text in ("", "[user.admin]\nput = 7\n", USERS.format(uid=os.getuid())[:-2]):
+            site.write(text)
+            seen = len(process.events("files not read"))
+            process.signal(signal.SIGHUP)
+            wait_for_event(process, "files not read", seen)
+        assert name_of(client) == "admin"
+        said = str(process.events("files not read")[1]["reason"])
+        assert said.startswith(f"{site.access}:2: admin: put: ")
+
+
+def test_rights_change_with_the_file(site: Site) -> None:
+    with site.serving() as process, site.client(b"auth " + site.shop) as client:
+        client.expect(b"AUTHENTICATED shop\r\n")
+        client.ask(b"use mail\r\nput 0 0 60 1\r\na\r\n", b"USING mail\r\nUNKNOWN_COMMAND\r\n")
+        site.write(USERS.format(uid=os.getuid()).replace('put = ["orders"]', 'put = ["mail"]'))
+        process.signal(signal.SIGHUP)
+        wait_until(lambda: process.events("access read"), "the file is read")
+        client.ask(b"use mail\r\nput 0 0 60 1\r\na\r\n", b"USING mail\r\nINSERTED 1\r\n")
+        client.ask(b"use orders\r\nput 0 0 60 1\r\na\r\n", b"USING orders\r\nUNKNOWN_COMMAND\r\n")
+
+
+@pytest.mark.parametrize(
+    ("flags", "why"),
+    [
+        (("-l", HOST), "nobody can be anybody there"),
+        (("-l", f"{HOST},user=nobody"), "there is no nobody, and a listener names it"),
+        (("-l", f"{HOST},user=mail", "--fronts", "1"), "--fronts"),
+        (("-l", f"{HOST},user=mail", "--http", HOST), "run `beanpole console` as a user of its own"),
+        (("-l", "tls:127.0.0.1"), "needs --tls-cert and --tls-key"),
+        (("-l", f"{HOST},user=mail", "--tls-cert", "a"), "belong together"),
+        (("-l", f"{HOST},user=mail", "--tls-cert", "a", "--tls-key", "b"), "give -l tls:HOST as well"),
+        (("-l", "tls:127.0.0.1", "--tls-cert", "/nothing", "--tls-key", "/nothing"), "/nothing"),
+        ((), "--access needs places to listen"),
+    ],
+)
+def test_what_makes_no_sense_does_not_start(site: Site, flags: tuple[str, ...], why: str) -> None:
+    outcome = start_in_vain(*flags, "--access", str(site.access), listen=False)
+    assert outcome.code == 5
+    assert why in outcome.error
