@@ -1,7 +1,7 @@
 """``beanpole token`` and ``beanpole access``: the files of a server's users and of their tokens. No server is asked."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,13 @@ from beanpole.cli.common import EXIT_CODES, Output, file_verb
 from beanpole.cli.errors import Failure, note
 from beanpole.cli.inspect import unix_s
 from beanpole.cli.wrapping import SETTINGS
+from beanpole.engine.commands.rights import ASKED, WORDS, Of
 from beanpole.errors import ExitCode
+from beanpole.protocol.commands import COMMANDS, Verb
+from beanpole.protocol.extensions import EXTENSIONS
+from beanpole.protocol.names import PATTERN, TUBE, name_fault
+from beanpole.protocol.replies import Word
+from beanpole.protocol.rights import Grants, Right
 from beanpole.quantities import ALONE, seconds_of
 
 PREFIX_DIGITS_MIN = 6
@@ -70,7 +76,16 @@ USER = UserName()
 token_verb = functools.partial(file_verb, token)
 access_verb = functools.partial(file_verb, access)
 tokens_option = functools.partial(click.option, "--tokens", "path", envvar="BEANPOLE_TOKENS", **FILE)
+access_option = functools.partial(click.option, "--access", "file", envvar="BEANPOLE_ACCESS", **FILE)
 token_file = tokens_option(required=True, help="The server's file of tokens.")
+
+
+def user_of(file: Path, name: str) -> UserConfig:
+    """Return what a file says of a user. Raises Failure: there is none of this name."""
+    user = load(file).users.get(name)
+    if user is None:
+        raise Failure(f"there is no user {name} in {file}", ExitCode.NOT_FOUND)
+    return user
 
 
 def record_of(line: int, found: Token) -> dict[str, object]:
@@ -89,8 +104,9 @@ def record_of(line: int, found: Token) -> dict[str, object]:
 @click.argument("name", type=USER)
 @click.argument("words", nargs=-1)
 @click.option("--until", metavar="DURATION|DATE", type=End(), help="When it ends, as in 90d or 2027-03-01.")
+@access_option(help="Make none if the user is not in this file of users.")
 @token_file
-def add(out: Output, name: str, words: tuple[str, ...], until: float | None, path: Path) -> None:
+def add(out: Output, name: str, *, words: tuple[str, ...], until: float | None, file: Path | None, path: Path) -> None:
     """Make a token for the user NAME, and write it once.
 
     It can't be shown again. Its line is appended to the file, which is made if there is none. WORDS, behind --, stand
@@ -99,6 +115,8 @@ def add(out: Output, name: str, words: tuple[str, ...], until: float | None, pat
     text = " ".join(words)
     if not text.isprintable():
         raise click.BadParameter("these stand on one line, and are printable", param_hint="WORDS")
+    if file is not None:
+        user_of(file, name)
     secret = tokens.add(path, name, until, text).decode()
     ends = {} if until is None else {"until": date_text(until)}
     out.record({"token": secret, "user": name, **ends}, secret)
@@ -173,3 +191,82 @@ def row_of(found: Access, user: UserConfig) -> Mapping[str, object]:
     may = ["everything"] if user.admin else [f"{right} {' '.join(patterns)}" for right, patterns in rights.items()]
     may += ["stats"] if user.stats and not user.admin else []
     return {"user": user.name, "known-by": ", ".join(known_by), "may": "; ".join(may), "rights": rights}
+
+
+# --- What a user may do -----------------------------------------------------------------------------------------------
+
+SECOND = {Of.CHANGED: Right.PUT, Of.MOVED: Right.PUT, Of.PATTERN: Right.PUT, Of.DOCUMENT: Right.RULES}
+"""The right to a second tube, of what may have one: where jobs go, or the tube that a schedule has had."""
+
+TUBES = {Of.NOTHING: (0, 1), Of.SERVER: (0, 0)} | dict.fromkeys(SECOND, (1, 2))
+"""How many tubes a command is about, at least and at most; else one."""
+
+NOTES = {
+    Of.NOTHING: "it needs no right, or leaves out what there is no right to",
+    Of.WATCHED: "one of the watched tubes is enough",
+    Of.HOLDER: "manage where the job is not ready, and no right where the user has reserved it",
+}
+"""What there is to know besides."""
+
+COMMAND_NAMES = [text.strip().decode() for text, *_ in (*COMMANDS, *EXTENSIONS)]
+
+
+@access_verb("test")
+@click.argument("name", metavar="USER", type=USER)
+@click.argument("words", nargs=-1, required=True, metavar="COMMAND [TUBE [TUBE]]")
+@access_option(required=True, help="The file of users.")
+def test(out: Output, name: str, words: tuple[str, ...], file: Path) -> ExitCode:
+    """Say whether USER may send COMMAND, and by which pattern. The exit code is 1 if not.
+
+    COMMAND is one of the protocol, such as put. TUBE is the tube that it is about: which it names, which is in use, or
+    where the job lies that it names. A second TUBE is where jobs go: by move-jobs, by change-job, or by the rule dead
+    of set-rules, which takes a pattern; for set-schedule it is the tube that the schedule has had. The tube of mail;42
+    is mail where a rule splits groups.
+    """
+    user = user_of(file, name)
+    word, *tubes = " ".join(words).split() or [""]
+    if word not in COMMAND_NAMES:
+        raise click.UsageError(f"there is no command {word!r}")
+    right, of, refusal = ASKED[Verb[word.upper().replace("-", "_")]]
+    check_tubes(word, of, tubes)
+    first = right | Right.MANAGE if of == Of.HOLDER else right
+    questions = zip((first, SECOND.get(of, 0)), tubes or [""], strict=False) if of != Of.NOTHING else ()
+    answers = [(f"{WORDS[bits].decode()} {tube}".strip(), reason_for(user, of, bits, tube)) for bits, tube in questions]
+    missing = [needed for needed, reason in answers if not reason]
+    reasons = list(dict.fromkeys(reason for _, reason in answers if reason))
+    answer, besides = Word(refusal).name if missing else "", NOTES.get(of, "")
+    record = {"user": name, "command": " ".join((word, *tubes)), "allowed": not missing, "by": reasons}
+    if missing:
+        text = f"refused with {answer}: nothing gives {' and '.join(missing)}"
+    else:
+        text = f"allowed by {' and '.join(reasons)}" if reasons else "allowed"
+    record |= {"missing": missing, "answer": answer, "note": besides}
+    out.record(record, f"{text} ({besides})" if besides else text)
+    return ExitCode.FAILED if missing else ExitCode.OK
+
+
+def check_tubes(word: str, of: Of, tubes: Sequence[str]) -> None:
+    """Check what a command is about. Raises UsageError."""
+    least, most = TUBES.get(of, (1, 1))
+    if not least <= len(tubes) <= most:
+        wanted = f"{least} to {most}" if least < most else str(least)
+        raise click.UsageError(f"{word} is about {wanted} tube{'s' * (most != 1)}, not {len(tubes)}")
+    for number, each in enumerate(tubes):
+        kind = PATTERN if of == Of.PATTERN and not number else TUBE
+        if not kind.fullmatch(each.encode(errors="replace")):
+            raise click.UsageError(name_fault(each))
+
+
+def reason_for(user: UserConfig, of: Of, bits: int, tube: str) -> str:
+    """Return what gives a user one of some rights to a tube, or to all tubes of a pattern; empty: nothing does."""
+    if user.admin:
+        return "admin"
+    if user.stats and bits & Right.STATS:
+        return "stats"
+    for right, patterns in user.patterns.items():
+        for pattern in patterns:
+            one = Grants({right: (pattern,)})
+            is_for_all = of == Of.PATTERN and bits == Right.RULES
+            if one.covers("rules", tube.encode()) if is_for_all else one.of(tube.encode()) & bits:
+                return f"{right} {pattern.decode()}"
+    return ""

@@ -10,8 +10,11 @@ import pytest
 from beanpole.access.file import load
 from beanpole.access.tokens import HEADING, date_text
 from beanpole.cli import main
+from beanpole.cli.access import COMMAND_NAMES, TUBES
 from beanpole.cli.inspect import unix_s
+from beanpole.engine.commands.rights import ASKED
 from beanpole.errors import ExitCode
+from beanpole.protocol.commands import Verb
 
 USERS = """\
 [user.root]
@@ -114,6 +117,13 @@ def test_what_is_no_token_is_not_made(verbs: Verbs, arguments: list[str], said: 
     assert not verbs.tokens.exists()
 
 
+def test_no_token_is_made_for_somebody_who_is_not_in_the_file_of_users(verbs: Verbs) -> None:
+    verbs("token", "add", "shop", "--access", verbs.users)
+    said = verbs("token", "add", "shpo", "--access", verbs.users, code=ExitCode.NOT_FOUND)
+    assert said == f"beanpole: there is no user shpo in {verbs.users}\n"
+    assert [row["user"] for row in verbs.objects("token", "list")] == ["shop"]
+
+
 def test_a_file_of_tokens_that_is_wrong_is_left_as_it_is(verbs: Verbs) -> None:
     verbs.tokens.write_text("shop bp_secret\n")
     verbs.tokens.chmod(0o600)
@@ -153,3 +163,103 @@ def test_what_is_wrong_with_a_file_of_users_is_said(verbs: Verbs) -> None:
     verbs.users.write_text(f"{USERS}pt = []\n")
     said = verbs("access", "check", verbs.users, code=ExitCode.USAGE)
     assert said.startswith(f"beanpole: {verbs.users}:11: nobody: there is no key 'pt': a user has certificates, ")
+
+
+# --- What a user may do -----------------------------------------------------------------------------------------------
+
+TENANT = """\
+[user.root]
+admin = true
+[user.ops]
+stats = true
+[user.shop]
+put = ["orders", "mail-*"]
+reserve = ["mail-*"]
+look = ["jobs-*"]
+manage = ["mail-x", "tmp-*"]
+rules = ["mail-*"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("user", "command", "allowed", "said"),
+    [
+        ("shop", "put orders", True, "allowed by put orders"),
+        ("shop", "put mail-", True, "allowed by put mail-*"),
+        ("shop", "put mail", False, "refused with UNKNOWN_COMMAND: nothing gives put mail"),
+        ("root", "put mail", True, "allowed by admin"),
+        ("root", "list-sessions", True, "allowed by admin"),
+        ("ops", "list-sessions", True, "allowed by stats"),
+        ("ops", "stats-tube x", True, "allowed by stats"),
+        ("ops", "peek-ready x", False, "refused with NOT_FOUND: nothing gives look x"),
+        ("shop", "list-sessions", False, "refused with UNKNOWN_COMMAND: nothing gives stats"),
+        ("shop", "stats-tube orders", True, "allowed by put orders"),
+        ("shop", "reserve mail-a", True, "allowed by reserve mail-* (one of the watched tubes is enough)"),
+        ("shop", "peek mail-x", True, "allowed by manage mail-x"),
+        ("shop", "peek jobs-1", True, "allowed by look jobs-*"),
+        ("shop", "kick-job jobs-1", False, "refused with NOT_FOUND: nothing gives manage jobs-1"),
+        ("shop", "delete mail-a", True, "allowed by reserve mail-* (manage where the job is not ready, "),
+        ("shop", "delete tmp-a", True, "allowed by manage tmp-* (manage where the job is not ready, "),
+        ("shop", "delete orders", False, "refused with NOT_FOUND: nothing gives reserve orders (manage where "),
+        ("shop", "release", True, "allowed (it needs no right, "),
+        ("shop", "watch orders", True, "allowed (it needs no right, "),
+        ("shop", "move-jobs tmp-1 mail-a", True, "allowed by manage tmp-* and put mail-*"),
+        ("shop", "move-jobs tmp-1 tmp-2", False, "refused with UNKNOWN_COMMAND: nothing gives put tmp-2"),
+        ("shop", "move-jobs a b", False, "refused with UNKNOWN_COMMAND: nothing gives manage a and put b"),
+        ("shop", "change-job mail-x orders", True, "allowed by manage mail-x and put orders"),
+        ("shop", "set-rules mail-a*", True, "allowed by rules mail-*"),
+        ("shop", "set-rules mail-a* orders", True, "allowed by rules mail-* and put orders"),
+        ("shop", "set-rules mail*", False, "refused with UNKNOWN_COMMAND: nothing gives rules mail*"),
+        ("shop", "set-rules mail-* dead", False, "refused with UNKNOWN_COMMAND: nothing gives put dead"),
+        ("shop", "set-schedule mail-a orders", False, "refused with UNKNOWN_COMMAND: nothing gives rules orders"),
+    ],
+)
+def test_what_a_user_may_do_is_said_with_its_pattern(
+    verbs: Verbs, user: str, command: str, allowed: bool, said: str
+) -> None:
+    verbs.users.write_text(TENANT)
+    code = ExitCode.OK if allowed else ExitCode.FAILED
+    for arguments in ([command], command.split()):
+        assert main.main(["access", "test", user, *arguments, "--access", str(verbs.users)]) == code
+        assert verbs.capsys.readouterr().out.startswith(said)
+
+
+def test_what_a_user_may_do_as_json(verbs: Verbs) -> None:
+    verbs.users.write_text(TENANT)
+    arguments = ["access", "test", "shop", "move-jobs", "tmp-1", "b", "--access", str(verbs.users), "--json"]
+    assert main.main(arguments) == ExitCode.FAILED
+    assert json.loads(verbs.capsys.readouterr().out) == {
+        "user": "shop",
+        "command": "move-jobs tmp-1 b",
+        "allowed": False,
+        "by": ["manage tmp-*"],
+        "missing": ["put b"],
+        "answer": "UNKNOWN_COMMAND",
+        "note": "",
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["who", "put", "x"], ExitCode.NOT_FOUND, "there is no user who in "),
+        (["shop", "pt", "x"], ExitCode.USAGE, "there is no command 'pt'"),
+        (["shop", ""], ExitCode.USAGE, "there is no command ''"),
+        (["shop", "put"], ExitCode.USAGE, "put is about 1 tube, not 0"),
+        (["shop", "move-jobs", "a", "b", "c"], ExitCode.USAGE, "move-jobs is about 1 to 2 tubes, not 3"),
+        (["shop", "put", "a*"], ExitCode.USAGE, "a tube's name has 1 to 200 "),
+        (["shop", "set-rules", "a", "b*"], ExitCode.USAGE, "a tube's name has 1 to 200 "),
+    ],
+)
+def test_what_can_not_be_tested_is_said(verbs: Verbs, arguments: list[str], code: int, said: str) -> None:
+    verbs.users.write_text(TENANT)
+    assert main.main(["access", "test", *arguments, "--access", str(verbs.users)]) == code
+    assert said in verbs.capsys.readouterr().err
+
+
+def test_each_command_can_be_tested(verbs: Verbs) -> None:
+    for name in COMMAND_NAMES:
+        right, of, _ = ASKED[Verb[name.upper().replace("-", "_")]]
+        tubes = ["x"] * TUBES.get(of, (1, 1))[0]
+        code = main.main(["access", "test", "nobody", name, *tubes, "--access", str(verbs.users)])
+        assert code == (ExitCode.FAILED if right else ExitCode.OK)
