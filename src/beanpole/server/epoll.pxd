@@ -44,6 +44,7 @@ cdef class EpollTransport(EventQueue):
     cdef public object open_link         # `Callable[[EpollTransport, int, bytes], object]` takes a link; None: nobody asks for one
     cdef public object link_targets      # `Container[tuple[str, int]]`: clusters and epochs for which a link is taken
     cdef dict greeters                   # listeners -> Greeter, of those whose clients are met by one
+    cdef readonly dict strangers         # descriptors -> Carrier, of those that are no clients yet, in order
     cdef readonly dict carriers          # descriptors -> Carrier
     cdef list carried                    # those that have something to do at the end of this turn
     cdef readonly uint64_t carried_bytes_received    # over all carriers ever
@@ -55,7 +56,7 @@ cdef class EpollTransport(EventQueue):
     cdef int note_events(self, int64_t now_ns, epoll_event *events, int count) except -1
     cdef int note(self, int64_t now_ns, Connection connection, unsigned int events) except -1
     cdef int accept(self, int64_t now_ns, int listener) except -1
-    cdef bint make_room(self, int64_t now_ns) except -1
+    cdef int make_room(self, int64_t now_ns) except -1
     cdef Connection join(self, int64_t now_ns, int fd, bint thorough, bint own, Socket socket=*)
     cdef Connection open(self, int64_t now_ns, Socket socket, bint own)
     cdef int forget(self, int fd) except -1

@@ -197,6 +197,7 @@ class EpollTransport(EventQueue):
         self.observer = observer
         self.by_fd = []
         self.greeters = {}
+        self.strangers = {}
         self.carriers = {}
         self.carried = []
         self.link_targets = {("-", 0)}
@@ -299,6 +300,8 @@ class EpollTransport(EventQueue):
                 knocking = [fd] if knocking is None else [*knocking, fd]
             elif fd in self.carriers:
                 cython.cast(Carrier, self.carriers[fd], typecheck=True).note(now_ns, events[i].events)
+            elif fd in self.strangers:
+                cython.cast(Carrier, self.strangers[fd], typecheck=True).note(now_ns, events[i].events)
             else:
                 self.note_own(fd)
         # New clients come last: one may be given the descriptor of a client that this very turn dropped, and must not
@@ -337,15 +340,19 @@ class EpollTransport(EventQueue):
         """Accept what waits at a listening socket."""
         fd: cython.int
         i: cython.int
+        full: cython.bint
         for i in range(ACCEPTS_PER_TURN):
-            if (
+            full = (
                 self.turn.engine.session_count >= self.connections_max
-                or self.socket_count + len(self.carriers) >= self.sockets_max
-            ) and not self.make_room(now_ns):
+                or self.socket_count + len(self.carriers) + len(self.strangers) >= self.sockets_max
+            )
+            if full and not self.strangers:
                 return self.pause_accepting(now_ns, EMFILE)
             fd = self.accept_from(now_ns, listener)
             if fd < 0:
                 return 0
+            if full:
+                self.make_room(now_ns)
             if listener in self.greeters:
                 cython.cast(Greeter, self.greeters[listener], typecheck=True).meet(now_ns, fd, listener)
                 continue
@@ -358,11 +365,11 @@ class EpollTransport(EventQueue):
         return 0
 
     def make_room(self, now_ns):
-        """Whether a place could be made for another client."""
-        made: cython.bint = False
+        """Close one that is no client yet, for another."""
         for each in self.greeters.values():
-            made = made or cython.cast(Greeter, each, typecheck=True).make_room(now_ns)
-        return made
+            if cython.cast(Greeter, each, typecheck=True).make_room(now_ns):
+                break
+        return 0
 
     def join(self, now_ns, fd, thorough, own, socket=None):
         """Serve a connected socket, by a :class:`Socket` if that is given; it is closed if it can't be watched."""

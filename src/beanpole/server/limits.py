@@ -43,6 +43,15 @@ LINK_OUTPUT_BYTES = 262_144  # unsent at which the channels of a link wait: abou
 LINK_STOP_NS = 1_000_000_000  # how long a stop waits at most for a front to take the last replies
 LINK_OUTPUT_BYTES_MAX = 67_108_864  # unsent of a link whose front reads nothing: what a million channels need to end
 
+# --- Handshakes of TLS ------------------------------------------------------------------------------------------------
+
+TLS_HANDSHAKE_S = 5  # from accept to the end of a handshake: a client far away needs three times a way of 0.3 s
+TLS_HANDSHAKES_MAX = 256  # that have begun: each takes some 50 kB until it has ended
+TLS_HANDSHAKES_AHEAD = 4  # given to the thread at once: it need not wait for a turn, and a newcomer not long for these
+TLS_HELLO_BYTES_MAX = 16_384  # of a ClientHello: today's have up to 2 000
+TLS_HANDSHAKE_BYTES_MAX = 65_536  # of all that comes before the end of a handshake: a chain of certificates has 10 000
+TLS_PATIENCE_NS = 1_000_000_000  # how long a client that was asked keeps others of its own source waiting
+
 # --- What it costs ----------------------------------------------------------------------------------------------------
 
 SERVE_COST_NS = 4_000  # to serve a connection at all: one receive and one send
