@@ -125,7 +125,13 @@ class Host:
             self.is_ready = True
             if self.console is not None:
                 self.console.start()
-            report_ready(self.settings.ready_file, self.addresses, self.listeners, self.logger)
+            report_ready(
+                self.settings.ready_file,
+                self.addresses,
+                self.listeners,
+                self.logger,
+                has_users=bool(self.settings.access),
+            )
 
     def stop(self, number: signal.Signals) -> None:
         self.stopping.set()

@@ -287,6 +287,11 @@ def is_on_all_addresses(listener: socket.socket) -> bool:
     return listener.family != socket.AF_UNIX and listener.getsockname()[0] in {"0.0.0.0", "::"}
 
 
+def is_off_loopback(listener: socket.socket) -> bool:
+    """Whether other machines may reach a socket."""
+    return listener.family != socket.AF_UNIX and not str(listener.getsockname()[0]).startswith(("127.", "::1"))
+
+
 def name_of(listener: socket.socket) -> str:
     """Return what others may call a server that listens here: where it listens on every address, with its host."""
     if listener.family == socket.AF_UNIX:

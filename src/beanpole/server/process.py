@@ -106,18 +106,25 @@ def write_ready_file(path: "Path", addresses: list[str]) -> tuple[int, int]:
 
 
 def report_ready(
-    path: "Path | None", addresses: list[str], listeners: list[socket.socket], logger: Logger
+    path: "Path | None",
+    addresses: list[str],
+    listeners: list[socket.socket],
+    logger: Logger,
+    *,
+    has_users: bool = False,
 ) -> tuple[int, int]:
     """Report that clients are answered: to the ready file, the log and systemd. Return the file's `identity`, if any.
+
+    Without users it is said that other machines reach the server, if they do.
 
     Raises StartError: the ready file can't be written.
     """
     written = (0, 0) if path is None else write_ready_file(path, addresses)
     logger.info("listening", addresses=addresses, pid=os.getpid(), version=beanpole.__version__)
-    if any(map(listener.is_on_all_addresses, listeners)):
-        effect = "whoever reaches this machine can take and delete jobs: there is no password"
-        advice = "name an address of a private network, with -l 127.0.0.1 for example, or keep others out by a firewall"
-        logger.warning("listening on all addresses", effect=effect, advice=advice)
+    if not has_users and any(map(listener.is_off_loopback, listeners)):
+        effect = "whoever reaches these addresses can take and delete jobs: there is no password"
+        advice = "listen on this machine alone, with -l 127.0.0.1, keep others out by a firewall, or give --access"
+        logger.warning("open to other machines", effect=effect, advice=advice)
     notify_systemd("READY=1")
     return written
 
