@@ -119,7 +119,7 @@ def serve(settings: Settings, make_console: "MakeConsole" = open_console, passin
     async def main() -> ExitCode:
         console = None if http is None else make_console(settings, http, listeners, logger)
         host = Host(settings, listeners, logger, descriptors_max, console)
-        host.door = door
+        host.guard(door)
         if settings.fronts:
             host.fronts = open_fronts(settings, listeners, logger)
         return await host.run(roles_for(settings, passing))

@@ -29,7 +29,8 @@ from beanpole.protocol.extensions import ACCESS_FORMATS
 from beanpole.protocol.rights import Grants
 from beanpole.server import limits
 from beanpole.server.epoll import EpollTransport, Socket
-from beanpole.server.places import Place, open_all, parse
+from beanpole.server.listener import address_text
+from beanpole.server.places import TLS, Place, open_all, parse
 
 if TYPE_CHECKING:
     from beanpole.server.connection import Connection
@@ -182,6 +183,13 @@ class Door:
     def bind(self, port: int, handed: list[socket.socket]) -> list[socket.socket]:
         """Bind all places; `handed` are the sockets of systemd. Raises StartError."""
         return open_all(self.places, port, handed, os.environ)
+
+    def addresses(self, listeners: Sequence[socket.socket]) -> list[str]:
+        """Return where clients come in, as they may be written; of TLS ``tls:HOST:PORT``."""
+        texts = map(address_text, listeners)
+        return [
+            text.replace("tcp:", TLS, 1) if place.tls else text for place, text in zip(self.places, texts, strict=True)
+        ]
 
     def served_at(self, place: Place) -> int:
         """Return what a decoder serves there besides what is served everywhere."""

@@ -81,6 +81,12 @@ class Host:
         self.facts = ProcessFacts()
         self.is_ready = False
 
+    def guard(self, door: "Door | None") -> None:
+        """Let clients in by a door, if there is one."""
+        self.door = door
+        if door is not None:
+            self.addresses[: len(self.listeners)] = door.addresses(self.listeners)
+
     async def run(self, open_roles: "Callable[[Host], RoleSource]") -> ExitCode:
         """Serve until a signal comes, or until the role source ends that; return the exit code of the process.
 
