@@ -225,7 +225,7 @@ def alert(code: int) -> bytes:
 class Sources:
     """Which source has how many handshakes. The fields stand in ``handshakes.pxd``."""
 
-    def __init__(self):
+    def __cinit__(self):
         self.of = {}
         self.by_count = [{}]
 
