@@ -38,7 +38,9 @@ def commands(command: click.Command, path: str, parent: click.Context | None = N
 def section(context: click.Context) -> str:
     command = context.command
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
-    records = [each.get_help_record(context) for each in command.get_params(context) if "--help" not in each.opts]
+    params = [each for each in command.get_params(context) if "--help" not in each.opts]
+    params = [each for each in params if not (each.name or "").startswith("login_")]  # the page says them once
+    records = [each.get_help_record(context) for each in params]
     options = [(code(record[0]), cell(record[1])) for record in records if record and record[1]]
     parts = [f"### {context.command_path}", block(usage), paragraphs(command.help or "")]
     parts += [table(("Option", "What it does"), options)] if options else []

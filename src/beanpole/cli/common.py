@@ -29,7 +29,8 @@ from beanpole import limits
 from beanpole.cli.errors import Failure, exit_code_of, forget_output, sentence_of
 from beanpole.cli.quantities import notes_of
 from beanpole.cli.wrapping import SETTINGS, json_text, wrapped
-from beanpole.client import Address, Backoff, Client
+from beanpole.client import Address, Backoff, Client, Login
+from beanpole.client.login import VARIABLES
 from beanpole.errors import ArgumentError, BeanpoleError, ExitCode, MapError
 from beanpole.protocol import wire
 from beanpole.server.logs import visible
@@ -72,9 +73,11 @@ class Tube(click.ParamType[str]):
     ) -> list[click.shell_completion.CompletionItem]:
         """Return the names that begin so; none if the server does not answer at once."""
         try:
-            with Client(ctx.params.get("url"), backoff=Backoff(attempts=1), timeout=1, connect_timeout=1) as client:
+            url = Address.of(ctx.params.get("url") or Address.default())
+            login = login_of(ctx, dict(ctx.params), url)
+            with Client(url, backoff=Backoff(attempts=1), timeout=1, connect_timeout=1, login=login) as client:
                 names = self.names(client)
-        except (BeanpoleError, OSError):
+        except (BeanpoleError, OSError, click.UsageError):
             return []
         return [click.shell_completion.CompletionItem(name) for name in names if name.startswith(incomplete)]
 
@@ -147,9 +150,10 @@ TARGET = Target()
 class Server:
     """The server that --url names, or the servers of a map that are seen as one."""
 
-    def __init__(self, url: str, map_file: Path | None = None) -> None:
+    def __init__(self, url: str, map_file: Path | None = None, login: Login | None = None) -> None:
         self.address = Address.from_url(url)
         self.map_file = map_file
+        self.login = login or Login()
         self._clients: list[Client[bytes]] = []
 
     def __str__(self) -> str:
@@ -166,10 +170,12 @@ class Server:
         """Return a new client that uses a tube and watches it, or others; it is closed when the verb ends.
 
         Bodies are bytes, and there is one attempt to connect: nobody wants to wait at a terminal. `url`
-        is another server.
+        is another server, to which the same is shown if it has TLS.
         """
         address = self.address if url is None else Address.from_url(url)
-        client = Client(address, None, tube, tuple(watch) or tube, backoff=backoff or Backoff(attempts=1), patience=0)
+        login = self.login if url is None or address.tls else Login()
+        watched, once = tuple(watch) or tube, Backoff(attempts=1)
+        client = Client(address, None, tube, watched, backoff=backoff or once, patience=0, login=login)
         self._clients.append(client)
         return client
 
@@ -314,7 +320,7 @@ SERVER_URL: dict[str, Any] = {
     "show_default": True,
     "envvar": "BEANPOLE_URL",
     "show_envvar": True,
-    "help": "The server: HOST, HOST:PORT, beanstalk://HOST:PORT or unix:PATH; of a cluster HOST,HOST.",
+    "help": "The server: HOST, HOST:PORT, beanstalk[s]://HOST:PORT or unix:PATH; of a cluster HOST,HOST.",
 }
 """What an option is that names a server."""
 
@@ -326,6 +332,51 @@ MAP: dict[str, Any] = {
     "help": "In place of --url: a map of shards, which are seen as one.",
 }
 """What an option is that names a map."""
+
+
+LOGIN = {
+    "ca": "With beanstalks://: trust the CAs in FILE, and not those of the system.",
+    "cert": "With beanstalks://: show the certificate in FILE.",
+    "cert_key": "The private key of --cert, if it is in another FILE.",
+    "token_file": "Show the token in FILE, which others may not read, over TLS or to a Unix socket.",
+}
+"""The options of whoever connects to a server, and what they say."""
+
+
+def login_options() -> list[click.Parameter]:
+    return [
+        click.Option(
+            [f"--{name.replace('_', '-')}", f"login_{name}"],
+            type=click.Path(),
+            metavar="FILE",
+            envvar=VARIABLES[name],
+            show_envvar=True,
+            help=text,
+        )
+        for name, text in LOGIN.items()
+    ]
+
+
+def on_line(ctx: click.Context, *names: str) -> bool:
+    """Whether the command line has one of some options."""
+    return any(ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE for name in names)
+
+
+def login_of(ctx: click.Context, given: dict[str, Any], address: Address | None, url: str = "url") -> Login:
+    """Take what the options of a login say out of all that were given, for a server; None: the shards of a map.
+
+    Variables are for the server that a variable names, and for any with TLS: they are ignored where the command line
+    names another, by the option `url`. Raises UsageError: it can't be used there.
+    """
+    found = {name: given.pop(f"login_{name}", None) for name in LOGIN}
+    if address is None and on_line(ctx, *(f"login_{name}" for name in LOGIN)):
+        raise click.UsageError("routers have no TLS yet: --map goes with no --ca, --cert, --cert-key or --token-file")
+    if address is None or (not address.tls and on_line(ctx, url)):
+        found = {name: value for name, value in found.items() if on_line(ctx, f"login_{name}")}
+    try:
+        return Login(**found).check(address or Address())
+    except ArgumentError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def map_of(file: Path) -> "ShardMap":
@@ -343,11 +394,10 @@ def map_to_see(map_file: Path | None) -> Path | None:
 
     Raises UsageError: the command line names both.
     """
-    source_of = click.get_current_context().get_parameter_source
-    on_line = click.core.ParameterSource.COMMANDLINE
-    if map_file is None or on_line not in {source_of("url"), source_of("urls")}:
+    ctx = click.get_current_context()
+    if map_file is None or not on_line(ctx, "url", "urls"):
         return map_file
-    if source_of("map_file") is on_line:
+    if on_line(ctx, "map_file"):
         raise click.UsageError("--url and --map exclude each other")
     return None
 
@@ -365,7 +415,9 @@ def verb(
         def run(*, url: str, as_json: bool, map_file: Path | None = None, **given: Any) -> ExitCode:
             if None in {sys.stdin, sys.stdout, sys.stderr}:
                 raise Failure("standard input, output and error must be open; /dev/null will do")
-            server, out = Server(url, map_to_see(map_file)), Output(as_json=as_json)
+            file, address = map_to_see(map_file), Address.from_url(url)
+            login = login_of(click.get_current_context(), given, None if file else address)
+            server, out = Server(url, file, login), Output(as_json=as_json)
             try:
                 code = function(server, out, **given)
                 out.flush()
@@ -387,6 +439,7 @@ def verb(
         command.params += [
             click.Option(["--url"], **SERVER_URL),
             *([click.Option(["--map", "map_file"], **MAP)] if maps else []),
+            *login_options(),
             click.Option(["--json", "as_json"], is_flag=True, help="Write JSON, one object a line."),
         ]
         return command

@@ -12,7 +12,7 @@ import click
 
 from beanpole import limits as shared_limits
 from beanpole.address import SCHEME
-from beanpole.cli.common import MAP, URL, map_of, map_to_see
+from beanpole.cli.common import MAP, URL, login_of, login_options, map_of, map_to_see
 from beanpole.cli.serve import check_host_names, check_listen, check_token_file, log_format, option
 from beanpole.cli.wrapping import SETTINGS
 from beanpole.client import Address
@@ -63,7 +63,7 @@ class NamedUrl(click.ParamType[tuple[str, str]]):
     type=NamedUrl(),
     multiple=True,
     metavar="[NAME=]URL",
-    help="A server: beanstalk://HOST:PORT, HOST:PORT or unix:PATH; may be repeated.  [default: beanstalk://127.0.0.1:11300]",
+    help="A server: beanstalk[s]://HOST:PORT, HOST:PORT or unix:PATH; may be repeated.  [default: beanstalk://127.0.0.1:11300]",
 )
 @click.option("--map", "map_file", **MAP)
 @option(
@@ -125,8 +125,9 @@ def console(urls: tuple[tuple[str, str], ...], map_file: Path | None, **given: A
     map_file = None if handed_over else map_to_see(map_file)
     if map_file is not None:
         sources = sources_of_map(map_file)
+        login_of(click.get_current_context(), given, None)
     else:
-        sources = (Source(given["name"], None),) if handed_over else sources_of(urls)
+        sources = (Source(given["name"], None),) if handed_over else sources_of(urls, given)
     if handed_over:
         listening, pairs = taken(handed_over)
         listeners, files = [listening], {}
@@ -170,6 +171,9 @@ def console(urls: tuple[tuple[str, str], ...], map_file: Path | None, **given: A
     return ExitCode.OK
 
 
+console.params += login_options()
+
+
 def is_reached(listening: socket.socket) -> bool:
     """Return whether other machines can connect to a socket."""
     if listening.family == socket.AF_UNIX:
@@ -177,8 +181,8 @@ def is_reached(listening: socket.socket) -> bool:
     return not ipaddress.ip_address(listening.getsockname()[0].partition("%")[0]).is_loopback
 
 
-def sources_of(urls: tuple[tuple[str, str], ...]) -> "tuple[Source, ...]":
-    """Return the servers, each with a name of its own."""
+def sources_of(urls: tuple[tuple[str, str], ...], given: dict[str, Any]) -> "tuple[Source, ...]":
+    """Return the servers, each with a name of its own, and what the options say how the console shows who it is."""
     from beanpole.console.settings import Source
 
     named = urls or (NamedUrl()(str(Address())),)
@@ -186,7 +190,12 @@ def sources_of(urls: tuple[tuple[str, str], ...]) -> "tuple[Source, ...]":
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise click.UsageError(f"two servers have the name {twice!r}; give them others: --url NAME=URL")
-    return tuple(Source(name, Address.from_url(url)) for name, url in named)
+    found = [Source(name, Address.from_url(url)) for name, url in named]
+    ctx, encrypted = click.get_current_context(), [each for each in found if each.address and each.address.tls]
+    # Beside a server with TLS there may be plain ones, which are shown nothing.
+    to = encrypted or found
+    logins = {each.name: login_of(ctx, dict(given), each.address, "urls") for each in to if each.address}
+    return tuple(replace(each, login=logins.get(each.name)) for each in found)
 
 
 def sources_of_map(file: Path) -> "tuple[Source, ...]":

@@ -308,14 +308,15 @@ async def async_client(server: Server, tube: str = "default") -> "AsyncIterator[
     from beanpole.client import AsyncClient, Backoff
 
     async with AsyncExitStack() as opened:
-        address = server.address
+        address, login = server.address, server.login
         if server.map_file is not None:
             from beanpole.cli.mapped import own_router
 
             address, router = await opened.enter_async_context(own_router(server.map_file))
             if not router.links_opened:
                 raise CannotConnectError(f"{server}: {router.health()}")
-        client = AsyncClient(address, None, tube, timeout=ANSWER_TIMEOUT_S, backoff=Backoff(attempts=1), patience=0)
+        once = Backoff(attempts=1)
+        client = AsyncClient(address, None, tube, timeout=ANSWER_TIMEOUT_S, backoff=once, patience=0, login=login)
         await opened.enter_async_context(client)
         await client.connect()
         yield client

@@ -5,11 +5,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from beanpole.cli.common import SERVER_URL, Output
+from beanpole.cli.common import SERVER_URL, Output, login_of, login_options
 from beanpole.cli.errors import Failure, forget_output
 from beanpole.cli.inspect import now_ns
 from beanpole.cli.serve import log_format as log_format_option
@@ -104,18 +104,19 @@ def init(url: str, table: str, *, as_json: bool) -> None:
     **SERVER_URL,
 )
 @log_format_option
-def run(url: str, table: str, to: str, log_format: str) -> None:
+def run(url: str, table: str, to: str, log_format: str, **given: Any) -> None:
     """Put the rows of the table as jobs, and delete them, until SIGTERM or SIGINT.
 
     Of PostgreSQL, MariaDB and MySQL as many relays may take rows of a table as you like, in SQLite one.
     """
     from beanpole.server.logs import open_logger
 
-    logger = open_logger(log_format)
+    logger, server = open_logger(log_format), Address.of(to)
+    login = login_of(click.get_current_context(), given, server, "to")
     with opened(url, table) as outbox:
         from beanpole.relay.relay import Relay
 
-        worker = Relay(outbox, Address.of(to), logger.log, time.sleep, now_ns)
+        worker = Relay(outbox, server, logger.log, time.sleep, now_ns, login)
 
         def stop(number: int, _: FrameType | None) -> None:
             worker.stops = True
@@ -126,6 +127,9 @@ def run(url: str, table: str, to: str, log_format: str) -> None:
         logger.info("relay started", database=outbox.shown, table=table, server=to)
         worker.run()
         logger.info("relay stopped", done=worker.done)
+
+
+run.params += login_options()
 
 
 @verb("status")

@@ -47,7 +47,12 @@ SHARED = ("listen", "port", "user", "connections_max", "ready_file", "log_format
 
 def check_to(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     """Return the addresses of the servers, each once."""
-    found = [str(each).removeprefix(SCHEME) for url in value for each in Address.from_url(url).each()]
+    nodes = [each for url in value for each in Address.from_url(url).each()]
+    if any(each.tls for each in nodes):
+        raise click.BadParameter(
+            "a router has no TLS yet: beanstalk://HOST, on a network that is private", ctx, parameter
+        )
+    found = [str(each).removeprefix(SCHEME) for each in nodes]
     twice = next((each for each in found if found.count(each) > 1), None)
     if twice is not None:
         raise click.BadParameter(f"{twice} is there twice", ctx, parameter)

@@ -124,7 +124,10 @@ def check_listen(ctx: click.Context, parameter: click.Parameter, value: tuple[st
 ONLY_WITH_HTTP = {"http_host", "http_token_file", "http_hide_bodies", "metrics_tubes", "legacy_metrics"}
 
 # Variables that may be set where a server is started, for verbs that are clients.
-OF_OTHER_VERBS = {"BEANPOLE_URL", "BEANPOLE_IDS_URL", "BEANPOLE_IDS_HTTP_URL", "BEANPOLE_OUTBOX_URL", "BEANPOLE_MAP"}
+OF_OTHER_VERBS = {
+    *("BEANPOLE_URL", "BEANPOLE_IDS_URL", "BEANPOLE_IDS_HTTP_URL", "BEANPOLE_OUTBOX_URL", "BEANPOLE_MAP"),
+    *("BEANPOLE_CA", "BEANPOLE_CERT", "BEANPOLE_CERT_KEY", "BEANPOLE_TOKEN_FILE"),
+}
 
 
 def warn_of_ignored(ctx: click.Context, given: dict[str, Any]) -> None:

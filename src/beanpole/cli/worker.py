@@ -15,12 +15,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from beanpole.cli.common import COUNT, URL
+from beanpole.cli.common import COUNT, URL, login_of, login_options, on_line
 from beanpole.cli.quantities import DURATION, notes_of
 from beanpole.cli.serve import log_format as log_format_option
 from beanpole.cli.wrapping import SETTINGS
 from beanpole.client import Address
-from beanpole.errors import ArgumentError, ExitCode, ScheduleError, StartError, UnsupportedError, WorkerStuckError
+from beanpole.client.login import VARIABLES
+from beanpole.errors import (
+    ArgumentError,
+    ExitCode,
+    NotAuthenticatedError,
+    ScheduleError,
+    StartError,
+    UnsupportedError,
+    WorkerStuckError,
+)
 from beanpole.protocol.limits import KEEP_S_MAX
 
 if TYPE_CHECKING:
@@ -35,7 +44,7 @@ Exit codes:
   0    stopped by SIGTERM or SIGINT
   1    the module can't be imported
   5    wrong arguments: there is no such module or worker, it has no handler,
-       or the server does not take one of its schedules
+       or the server does not take one of its schedules, or its login
   75   handlers that hang occupied all slots for too long: start it again
   111  the address of --metrics can't be listened on (while something else has
        it, the worker works, and tries again)
@@ -48,7 +57,8 @@ Exit codes:
 @click.option(
     "--url",
     type=URL,
-    help="The server: HOST, HOST:PORT, beanstalk://HOST:PORT or unix:PATH; of a cluster HOST,HOST.  "
+    help="The server: HOST, HOST:PORT, beanstalk[s]://HOST:PORT or unix:PATH; of a cluster HOST,HOST.  "
+    ""
     "[default: the worker's own, or if it names none that of BEANPOLE_URL]",
 )
 @click.option(
@@ -124,6 +134,7 @@ def worker(
     return Crew(processes or 1, lambda lifeline: begin(lifeline=lifeline), report).run()
 
 
+worker.params += login_options()
 worker.epilog = notes_of(worker) + EPILOG
 
 
@@ -131,7 +142,7 @@ def flags_of(given: dict[str, Any]) -> list[str]:
     flags = []
     for name, value in given.items():
         if value is not None and value is not False:
-            flags += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+            flags += [f"--{name.removeprefix('login_').replace('_', '-')}", *([] if value is True else [str(value)])]
     return flags
 
 
@@ -149,14 +160,21 @@ def work(  # noqa: PLR0917 - by name, but the first two
     metrics: str | None,
     verbose: bool,
     lifeline: "Lifeline | None" = None,
+    **login: Any,
 ) -> int:
     from beanpole.cli.worker_log import show_log
     from beanpole.server import listener
 
-    if url:
-        os.environ["BEANPOLE_URL"] = url  # for clients of the handlers that name no server, also in their processes
+    ctx = click.get_current_context()
+    given = login_of(ctx, login, Address.of(url)) if url else None
+    if given is not None:  # for clients of the handlers that name no server, also in their processes
+        os.environ["BEANPOLE_URL"] = str(url)
+        os.environ |= {variable: str(getattr(given, name) or "") for name, variable in VARIABLES.items()}
     found = load(target)
     found.address = Address.of(url) if url else found.address
+    if given is None and on_line(ctx, *login):
+        given = login_of(ctx, login, found.address)
+    found.login = given or found.login
     found.concurrency = concurrency or found.concurrency
     found.grace_s = found.grace_s if grace is None else grace
     found.keep_s = found.keep_s if keep is None else keep
@@ -174,7 +192,7 @@ def work(  # noqa: PLR0917 - by name, but the first two
         if lifeline and found.tubes:
             lifeline.begin(found.stop)
         found.run()
-    except (ArgumentError, ScheduleError, UnsupportedError) as error:
+    except (ArgumentError, ScheduleError, UnsupportedError, NotAuthenticatedError) as error:
         raise click.UsageError(f"{target}: {error}") from error
     except WorkerStuckError as error:
         click.echo(f"beanpole worker: {error}", err=True)

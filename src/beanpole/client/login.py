@@ -31,7 +31,7 @@ class Login:
     """The certificates of the CAs that are trusted, in PEM; None: those of the system."""
     cert: StrPath | None = None
     """The client's certificate and those above it, in PEM; None: it has none."""
-    key: StrPath | None = None
+    cert_key: StrPath | None = None
     """The certificate's private key, in PEM; None: it stands in the same file."""
     token_file: StrPath | None = None
     """A file that others may not read, of one line: the token."""
@@ -40,7 +40,7 @@ class Login:
 
     def __post_init__(self) -> None:
         """Raises ArgumentError."""
-        if self.key is not None and self.cert is None:
+        if self.cert_key is not None and self.cert is None:
             raise ArgumentError("a key belongs to a certificate: give that as well")
         if self.token is not None and self.token_file is not None:
             raise ArgumentError("a client has one token: give it, or its file")
@@ -79,7 +79,9 @@ class Login:
 
     def context(self) -> ssl.SSLContext:
         """Return what TLS is set to. Raises ArgumentError: a file is not as it should be."""
-        return context_of(self.ca, self.cert, self.key, tuple(map(changed_at, (self.ca, self.cert, self.key))))
+        return context_of(
+            self.ca, self.cert, self.cert_key, tuple(map(changed_at, (self.ca, self.cert, self.cert_key)))
+        )
 
 
 VARIABLES = {each.name: f"BEANPOLE_{each.name.upper()}" for each in fields(Login) if each.name != "token"}

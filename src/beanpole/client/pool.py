@@ -19,7 +19,7 @@ from typing import Any, Generic, Literal, Self, TypeVar
 
 from beanpole.address import Address, Addresses
 from beanpole.client.aio import AsyncClient
-from beanpole.client.base import PATIENCE_S
+from beanpole.client.base import PATIENCE_S, login_for
 from beanpole.client.commands import Awaiting, Blocking
 from beanpole.client.recovery import Backoff, Outage
 from beanpole.client.sync import Client, complete
@@ -93,7 +93,7 @@ class _Pool(ABC, Generic[C]):
     ) -> None:
         if isinstance(urls, str) or (urls is not None and not urls):
             raise ArgumentError("a pool needs a list of at least one address")
-        self._options = options
+        self._options = {**options, "login": login_for(urls, options.get("login"))}
         self._addresses = [Address.default()] if urls is None else [Address.of(url) for url in urls]
         self._shared = [Addresses(each) for each in self._addresses]
         """Which node of each server is tried next, known to all its clients."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol
 
-from beanpole.client import Address, AsyncClient, Backoff, Stats
+from beanpole.client import Address, AsyncClient, Backoff, Login, Stats
 from beanpole.console import limits
 from beanpole.console.history import History
 from beanpole.console.settings import Clock, Settings, Source
@@ -26,7 +26,7 @@ SILENCE_S = 10
 CONNECT_S = 2  # seconds that a connection may take
 
 
-def client_of(way: Address | socket.socket) -> "AsyncClient[bytes]":
+def client_of(way: Address | socket.socket, login: Login | None = None) -> "AsyncClient[bytes]":
     """Returns a client that has sent nothing yet, for an address or a socket that leads to a server.
 
     A socket that was handed over can't be opened again, so it has no time-out: a late answer is waited for.
@@ -40,6 +40,7 @@ def client_of(way: Address | socket.socket) -> "AsyncClient[bytes]":
         connect_timeout=CONNECT_S,
         backoff=Backoff(attempts=1),
         patience=0,
+        login=login,
     )
 
 
@@ -198,5 +199,5 @@ def make_sampler(source: Source, settings: Settings, logger: Logger, clock: Cloc
         assert settings.pairs is not None, "a server without an address has handed over pairs"
         client = client_of(settings.pairs.sampling)
     else:
-        client = client_of(source.address)
+        client = client_of(source.address, source.login)
     return Sampler(source, client, settings, logger, clock)

@@ -92,11 +92,14 @@ class Server:
 
     def _made(self, purpose: Purpose, leader: str) -> "AsyncClient[bytes]":
         if leader:
-            return client_of(Address.from_url(SCHEME + leader))
+            address, scheme = self.source.address, SCHEME
+            if address is not None:
+                scheme = address.scheme
+            return client_of(Address.from_url(scheme + leader), self.source.login)
         if self._pairs is not None:
             return client_of(self._pairs.others[purpose.value])
         assert self.source.address is not None, "a server without an address has handed over pairs"
-        return client_of(self.source.address)
+        return client_of(self.source.address, self.source.login)
 
     async def shared(self, look: "Callable[[Server, OnAnswer], Awaitable[T]]") -> T:
         """What a look at the server finds, as it was a second ago at most. Raises AwayError, and what the look does."""

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from beanpole.address import SCHEME
-from beanpole.client import Address
+from beanpole.client import Address, Login
 from beanpole.shards.map import Places
 
 
@@ -28,6 +28,7 @@ class Source:
     """Where it is; None: it has started this console, and is reached by the pairs that it has handed over."""
     places: Places | None = None
     """The map whose shards it has, seen as one; None: it is a server."""
+    login: Login | None = None  # how the console shows it who it is
     is_shard: bool = False  # whether it is one of those, and looked at beside the whole
 
     @property

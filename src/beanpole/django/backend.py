@@ -14,8 +14,9 @@ from django.core.checks import CheckMessage
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from django.utils import timezone
 
-from beanpole.client import Address
-from beanpole.client.base import PATIENCE_S
+from beanpole.client import Address, Login
+from beanpole.client.base import PATIENCE_S, login_for
+from beanpole.client.login import VARIABLES
 from beanpole.django import checking
 from beanpole.django.interface import BaseTaskBackend, InvalidTask, result_of, signals
 from beanpole.errors import ArgumentError, UnsupportedError
@@ -47,6 +48,9 @@ class BeanpoleBackend(BaseTaskBackend):  # type: ignore[misc] # Django has no ty
     def __init__(self, alias: str, params: dict[str, Any]) -> None:
         super().__init__(alias, params)
         self.url: str | None = self.options.get("url")
+        given = {name: self.options[name] for name in VARIABLES if name in self.options}
+        self.login: Login | None = Login(**given) if given else None
+        """How its clients show who they are; None: as the variables say, if those name the server."""
         self.database: str | None = self.options.get("database", DEFAULT_DB_ALIAS)
         """Whose transaction a task belongs to; None: it is put at once."""
         self.way: str | None = next(filter(self.options.get, STATEMENTS), None)
@@ -88,7 +92,7 @@ class BeanpoleBackend(BaseTaskBackend):  # type: ignore[misc] # Django has no ty
 
     def _put(self, result: Any, body: bytes) -> None:  # noqa: ANN401 - see above
         task = result.task
-        pool = connections_to(self.url, self.options.get("patience", PATIENCE_S)).pool()
+        pool = connections_to(self.url, self.options.get("patience", PATIENCE_S), self.login).pool()
         put = functools.partial(pool.put, body, tube=task.queue_name, priority=pri_of(task), delay=delay_of(task))
         try:
             put(retry=True)  # a reply that is lost does no harm then
@@ -101,10 +105,11 @@ class BeanpoleBackend(BaseTaskBackend):  # type: ignore[misc] # Django has no ty
 
 
 @functools.cache
-def connections_to(url: str | None, patience: float | None) -> Connections:
+def connections_to(url: str | None, patience: float | None, login: Login | None) -> Connections:
     """The connections of this process: Django makes a backend for each thread, and for each request under ASGI."""
     address = Address.default() if url is None else Address.of(url)
-    return Connections(lambda: address, patience=patience)
+    server = (address, login_for(url, login))
+    return Connections(lambda: server, patience=patience)
 
 
 def delay_of(task: Any) -> float:  # noqa: ANN401 - see above

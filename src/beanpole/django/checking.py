@@ -9,6 +9,7 @@ from django.core import checks
 from django.db import connections
 from django.db.migrations.recorder import MigrationRecorder
 
+from beanpole.client.login import VARIABLES
 from beanpole.django.interface import tasks
 from beanpole.django.running import HANDLING, worker_of
 from beanpole.errors import ArgumentError
@@ -17,7 +18,7 @@ from beanpole.relay import table
 if TYPE_CHECKING:
     from beanpole.django.backend import BeanpoleBackend
 
-OPTIONS = {"url", "database", "inbox", "outbox", "patience", *HANDLING}
+OPTIONS = {"url", "database", "inbox", "outbox", "patience", *VARIABLES, *HANDLING}
 
 VENDORS = {
     "inbox": {"postgresql": "PostgreSQL"},

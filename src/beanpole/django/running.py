@@ -43,7 +43,7 @@ def worker_of(backend: "BeanpoleBackend", queues: Iterable[str] = (), concurrenc
         raise ArgumentError("QUEUES of the backend is empty, which allows any: name those that the worker is for")
     if unknown := set(wanted) - backend.queues if backend.queues else None:
         raise ArgumentError(f"QUEUES of the backend has no {', '.join(sorted(unknown))}")
-    made = Worker(backend.url)
+    made = Worker(backend.url, login=backend.login)
     made.concurrency = made.concurrency if concurrency is None else concurrency
     made.middleware(with_connections)
     options = {name: backend.options[name] for name in HANDLING if name in backend.options}

@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from beanpole.client import Address, Backoff, Client, Inserted
+from beanpole.client import Address, Backoff, Client, Inserted, Login
 from beanpole.client.pipeline import Pipeline
 from beanpole.client.plan import Result
 from beanpole.errors import (
@@ -46,13 +46,14 @@ class Relay:
     `log` is given a level, an event, and by name what it is about.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - as its docstring says
         self,
         outbox: Outbox,
         address: Address,
         log: Callable[..., None],
         sleep: Callable[[float], None],
         now_ns: Callable[[], int],
+        login: Login | None = None,
     ) -> None:
         self.stops = False
         """Set, it ends before the next batch."""
@@ -62,7 +63,7 @@ class Relay:
         self._log = log
         self._sleep = sleep
         self._now_ns = now_ns
-        self._client = Client(address, None, backoff=Backoff(attempts=1), patience=0)
+        self._client = Client(address, None, backoff=Backoff(attempts=1), patience=0, login=login)
         self._batch_bytes = BATCH_BYTES
         self._count = BATCH_ROWS_FIRST
         self._shut: set[tuple[str, str]] = set()

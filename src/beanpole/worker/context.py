@@ -43,7 +43,7 @@ class WorkerContext:
     # The latest attempt at each job, by id, until its handler has ended: also after the job was lost or released.
     attempts: "dict[int, Attempt]" = field(default_factory=dict)
 
-    failure: BeanpoleError | None = None  # what has ended the worker at its start
+    failure: BeanpoleError | None = None  # what has ended the worker: at its start, or a login that is refused
     are_scheduled: bool = False  # whether the schedules were set once
     _scheduled_at: int | None = None  # over which connection they were set last, as a number of losses
     is_stuck: bool = False  # whether the worker stopped because handlers that hang had occupied all slots for too long
@@ -107,6 +107,11 @@ class WorkerContext:
                 return
             self.log.write(events.NOT_SCHEDULED, schedule=each.name, error=str(error))
         self.are_scheduled = True
+
+    def refuse(self, error: BeanpoleError) -> None:
+        """Stops the worker, whom the server does not believe: it has to be started again with another login."""
+        self.failure = self.failure or error
+        self.stop("login")
 
     def on_disconnected(self, error: Exception, made: int | None) -> None:
         """Logs that a slot has lost its connection: once, though each slot will notice, and some only much later.

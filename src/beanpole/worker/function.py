@@ -23,7 +23,7 @@ import weakref
 from collections.abc import AsyncGenerator, Callable, Iterator
 from typing import Any, Generic, ParamSpec, Self, TypedDict, TypeVar, Unpack
 
-from beanpole.client import Address, AsyncClient, Pool, putting
+from beanpole.client import Address, AsyncClient, Login, Pool, putting
 from beanpole.client.codec import BytesCodec, Codec, JsonCodec, TextCodec
 from beanpole.errors import ArgumentError
 from beanpole.worker.handler import Task, is_async
@@ -48,38 +48,44 @@ class PutOptions(PlainOptions, putting.PutOptions, total=False):
     """How a job is put: the arguments of :meth:`Client.put` besides the body."""
 
 
+Server = tuple[Address, Login]
+"""Where a server is, and how a client shows it who it is."""
+
+
 class Connections:
     """The connections over which the functions of a worker put their jobs, to the server that the worker has now."""
 
-    def __init__(self, address: Callable[[], Address], **options: Any) -> None:  # noqa: ANN401 - a client's
-        self._address = address
+    def __init__(self, server: Callable[[], Server], **options: Any) -> None:  # noqa: ANN401 - a client's
+        self._server = server
         self._options = options
         # With the process's id: a forked one has the parent's pools, and leaves them alone.
-        self._pools: dict[tuple[int, Address], Pool] = {}
+        self._pools: dict[tuple[int, Server], Pool] = {}
         self._clients: dict[
-            tuple[asyncio.AbstractEventLoop, Address],
+            tuple[asyncio.AbstractEventLoop, Server],
             tuple[AsyncClient[bytes], AsyncGenerator[AsyncClient[bytes], None]],
         ] = {}
         """The client of each event loop, and the generator that closes it."""
         weakref.finalize(self, _close, self._pools)
-        self.override: Address | None = None
+        self.override: Server | None = None
         """In a process that runs handlers: the server of the worker that has started it."""
 
     @property
-    def address(self) -> Address:
-        return self.override or Address.of(self._address())
+    def server(self) -> Server:
+        return self.override or self._server()
 
     def pool(self) -> Pool:
         """The pool of this process, for threads."""
-        key = (os.getpid(), self.address)
+        key = (os.getpid(), self.server)
         pool = self._pools.get(key)
         if pool is None:  # of two threads that come at once, one makes a pool in vain, which has connected to nothing
-            pool = self._pools.setdefault(key, Pool([str(key[1])], encoding=None, **self._options))
+            address, login = key[1]
+            made = Pool([str(address)], encoding=None, login=login, **self._options)
+            pool = self._pools.setdefault(key, made)
         return pool
 
     async def client(self) -> AsyncClient[bytes]:
         """The client of the running event loop."""
-        key = (asyncio.get_running_loop(), self.address)
+        key = (asyncio.get_running_loop(), self.server)
         if key not in self._clients:
             for each in [each for each in list(self._clients) if each[0].is_closed()]:
                 self._clients.pop(each, None)
@@ -87,9 +93,10 @@ class Connections:
             self._clients[key] = await anext(lent), lent
         return self._clients[key][0]
 
-    async def _lend(self, key: tuple[asyncio.AbstractEventLoop, Address]) -> AsyncGenerator[AsyncClient[bytes], None]:
+    async def _lend(self, key: tuple[asyncio.AbstractEventLoop, Server]) -> AsyncGenerator[AsyncClient[bytes], None]:
         """A client that is closed with the loop: asyncio.run() and its like end the generators that are still open."""
-        client = AsyncClient(key[1], None, **self._options)
+        address, login = key[1]
+        client = AsyncClient(address, None, login=login, **self._options)
         try:
             yield client
         finally:
@@ -97,7 +104,7 @@ class Connections:
             await client.close()
 
 
-def _close(pools: dict[tuple[int, Address], Pool]) -> None:
+def _close(pools: dict[tuple[int, Server], Pool]) -> None:
     for (pid, _), pool in pools.items():
         if pid == os.getpid():
             pool.close()
@@ -254,7 +261,7 @@ class Handle:
     def __reduce__(self) -> tuple[Any, ...]:
         name = (self.__module__, self.__qualname__)
         find(*name)
-        return there, (*name, self._connections.address)
+        return there, (*name, self._connections.server)
 
     @contextlib.contextmanager
     def _running(self, task: Task[Any]) -> Iterator[dict[str, Any]]:
@@ -335,9 +342,9 @@ def find(module: str, name: str) -> JobFunction[..., Any]:
     raise pickle.PicklingError(f"another process can't find {name} in {module}: decorate it at the top of its module")
 
 
-def there(module: str, name: str, address: Address) -> Callable[[Any], Any]:
+def there(module: str, name: str, server: Server) -> Callable[[Any], Any]:
     """The handler in a process that runs handlers. What it puts goes where the worker's jobs are from."""
     found = find(module, name)
     connections = found._connections  # noqa: SLF001 - both are one thing in two processes
-    connections.override = address
+    connections.override = server
     return handle_of(found, connections)

@@ -19,6 +19,7 @@ from beanpole.errors import (
     BodyError,
     ConnectionLostError,
     DeadlineSoonError,
+    NotAuthenticatedError,
     NotFoundError,
     TimedOutError,
 )
@@ -67,6 +68,8 @@ class Slot:
                     await self._work_once()
                     pauses = Backoff().for_ever()
                     continue
+                except NotAuthenticatedError as error:
+                    self._context.refuse(error)
                 except BeanpoleError as error:
                     self._context.on_disconnected(error, self._made)
                 except Exception:  # noqa: BLE001 - a bug here must not stop the other slots

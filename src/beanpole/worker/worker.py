@@ -15,9 +15,9 @@ from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
 import uvloop
 
 from beanpole.address import Addresses
-from beanpole.client import Address, Backoff
+from beanpole.client import Address, Backoff, Login
 from beanpole.client import limits as client_limits
-from beanpole.client.base import PATIENCE_S, Given, own_name
+from beanpole.client.base import PATIENCE_S, Given, login_for, own_name
 from beanpole.client.codec import BytesCodec, Codec, TextCodec
 from beanpole.client.extensions import whole
 from beanpole.client.scheduling import NOTHING, ScheduleOptions
@@ -96,13 +96,13 @@ class Worker:
     """Takes jobs from a server, up to `concurrency` at a time, and calls a handler for each.
 
     `address` is what :class:`~beanpole.client.sync.Client` takes, except a socket: the worker reconnects whenever a
-    connection breaks, at the next address if there are several. `encoding`, `codec`, `timeout` and `connect_timeout`
-    are the client's. `grace` is how many seconds running handlers have when the worker stops. If handlers that ran into
-    their timeout and did not stop occupy all slots for `stuck_timeout` seconds, :meth:`serve` gives up (None: never).
-    After `max_jobs` jobs it stops, for a program around it that starts another: what handlers leak goes with it.
-    `logger` is one of the standard library, or has structlog's methods; `log_done` logs a line for each successful job,
-    too. `name` is what its connections are called for people who look at the server, instead of ``host:pid worker TUBES
-    version``.
+    connection breaks, at the next address if there are several. `encoding`, `codec`, `timeout`, `connect_timeout` and
+    `login` are the client's; who is refused does not try again: :meth:`serve` ends with NotAuthenticatedError. `grace`
+    is how many seconds running handlers have when the worker stops. If handlers that ran into their timeout and did not
+    stop occupy all slots for `stuck_timeout` seconds, :meth:`serve` gives up (None: never). After `max_jobs` jobs it
+    stops, for a program around it that starts another: what handlers leak goes with it. `logger` is one of the standard
+    library, or has structlog's methods; `log_done` logs a line for each successful job, too. `name` is what its
+    connections are called for people who look at the server, instead of ``host:pid worker TUBES version``.
 
     For `keep` seconds, 1 to 600, the server keeps the jobs of handlers that run when it is restarted or fails over: the
     worker comes back and goes on with them (0: others have them at once). With `keep_always` it does so after any end
@@ -133,6 +133,7 @@ class Worker:
         keep_always: bool = False,
         patience: float | None = PATIENCE_S,
         tracing: bool = False,
+        login: Login | None = None,
     ) -> None:
         if isinstance(address, socket.socket | Addresses):
             raise ArgumentError("a worker makes its connections itself: give it an address, not a socket")
@@ -142,6 +143,8 @@ class Worker:
             raise ArgumentError(f"stuck_timeout must be more than 0 seconds, or None, not {stuck_timeout!r}")
         self.address = Address.default() if address is None else Address.of(address)
         """The server. It may be changed until the worker serves, as may the attributes below."""
+        self.login = login_for(address, login).check(self.address)
+        """How the worker shows who it is, and whom it believes."""
         self.concurrency = concurrency
         """Jobs at a time, of all handlers that have no slots of their own."""
         self.processes = True
@@ -176,7 +179,7 @@ class Worker:
         self._schedules: dict[str, Declared] = {}
         self._hooks = Hooks(spans() if tracing else [])
         times = {"timeout": timeout, "connect_timeout": connect_timeout, "patience": patience}
-        self._connections = Connections(lambda: self.address, tracing=tracing, **times)
+        self._connections = Connections(lambda: (Address.of(self.address), self.login), tracing=tracing, **times)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._context: WorkerContext | None = None
         self._stop_wanted = False
@@ -473,6 +476,7 @@ class Worker:
             backoff=Backoff(attempts=1, max_s=max(self.keep_s / 4, 0.1)),
             keep=self.keep_s,
             keep_always=self.keep_always,
+            login=self.login,
             name=own_name(f"worker {','.join(self._handlers)} {__version__}") if self.name is None else self.name,
         )
 

@@ -281,7 +281,7 @@ def test_a_client_shows_its_certificate(make: Maker, version: ssl.TLSVersion) ->
     context.maximum_version = version
     shop = certificates.made("shop", signer="ca")
     with Peer([ALIVE, PUT], tls=context) as peer:
-        client = client_of(make, peer, trusting(cert=shop.cert, key=shop.key))
+        client = client_of(make, peer, trusting(cert=shop.cert, cert_key=shop.key))
         client.put("x")
         client.close()
 
@@ -295,7 +295,7 @@ def test_a_refused_certificate_is_no_lost_connection(make: Maker, version: ssl.T
         thread = threading.Thread(target=refuse_handshake, args=(listener, context), daemon=True)
         thread.start()
         where = Address("localhost", listener.getsockname()[1], tls=True)
-        client = make(where, login=trusting(cert=other.cert, key=other.key), backoff=ONE, patience=0)
+        client = make(where, login=trusting(cert=other.cert, cert_key=other.key), backoff=ONE, patience=0)
         with pytest.raises(NotAuthenticatedError, match="the server refuses the client's certificate: "):
             client.put("x")
         thread.join(WAIT_S)
@@ -329,7 +329,7 @@ def test_a_new_certificate_counts_from_the_next_connection_on(make: Maker, tmp_p
         (["h", "unix:/s"], {"token": TOKEN}, "a token is sent to beanstalks://HOST or a Unix socket only"),
         ("h", {"ca": "f"}, "certificates are for beanstalks://HOST, not for beanstalk://h:11300"),
         ("unix:/s", {"cert": "f"}, "certificates are for beanstalks://HOST"),
-        ("beanstalks://h", {"key": "f"}, "a key belongs to a certificate"),
+        ("beanstalks://h", {"cert_key": "f"}, "a key belongs to a certificate"),
         ("beanstalks://h", {"token": TOKEN, "token_file": "f"}, "a client has one token"),
         ("beanstalks://h", {"token": "shop sha256:00"}, "has to be the token alone"),
         ("beanstalks://h", {"token": "a\r\nput"}, "has to be one line of printable ASCII"),
@@ -374,8 +374,8 @@ def test_what_is_wrong_with_certificates_is_said_when_they_are_read(tmp_path: Pa
     for login, sentence in [
         (Login(ca=tmp_path / "none"), "none: No such file"),
         (Login(ca=text), "is no file of certificates: "),
-        (Login(cert=pair.cert, key=other.key), "are no certificate with its key: key values mismatch"),
-        (Login(cert=pair.cert, key=encrypted), "are no certificate with its key: "),
+        (Login(cert=pair.cert, cert_key=other.key), "are no certificate with its key: key values mismatch"),
+        (Login(cert=pair.cert, cert_key=encrypted), "are no certificate with its key: "),
     ]:
         with pytest.raises(ArgumentError, match=sentence):
             login.context()

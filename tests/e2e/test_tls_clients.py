@@ -1,0 +1,123 @@
+"""Verbs, the worker and the console over TLS, with a CA of our own and a token."""
+
+import http.client
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from beanpole import Client, Login
+from beanpole.testing import FakeServer
+from tests import certificates
+from tests.e2e.process import environment, wait_until
+from tests.tls_end import End, tls_end
+from tests.unit.client.test_login import token_file
+
+WORKER = """
+from beanpole import Client, Worker
+worker = Worker(URL)
+
+@worker.function("jobs", process=True)
+def job(number):
+    done.put(number)
+
+@worker.function("done")
+def done(number):
+    with Client() as client:
+        client.put(str(number), tube="end")
+"""
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    with FakeServer() as running:
+        yield running
+
+
+@pytest.fixture
+def end(server: FakeServer) -> Iterator[End]:
+    with tls_end(server.address) as running:
+        yield running
+
+
+@pytest.fixture
+def options(tmp_path: Path, end: End) -> list[str]:
+    """The options that a verb needs to be let in."""
+    ca = ["--ca", str(certificates.made("ca").cert)]
+    return ["--url", f"beanstalks://localhost:{end.port}", *ca, "--token-file", str(token_file(tmp_path))]
+
+
+def beanpole(*arguments: str, more: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "beanpole", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment(more), timeout=60)
+
+
+def test_every_kind_of_verb_connects_by_options_or_variables(options: list[str]) -> None:
+    variables = dict(zip(("BEANPOLE_URL", "BEANPOLE_CA", "BEANPOLE_TOKEN_FILE"), options[1::2], strict=True))
+    assert beanpole("put", "--tube", "t", "one", *options).stdout == "1\n"  # the blocking client
+    assert beanpole("put", "--tube", "t", "two", more=variables).stdout == "2\n"
+    for verb in (["top", "--once", "--interval", "0.1"], ["doctor", "--interval", "0.1"]):
+        done = beanpole(*verb, "--json", more=variables)
+        assert done.returncode in {0, 1}, done.stderr
+        assert json.loads(done.stdout.splitlines()[0]), done.stderr
+
+
+def test_what_goes_wrong_is_one_line(options: list[str], tmp_path: Path) -> None:
+    url, ca, token = (options[at : at + 2] for at in (0, 2, 4))
+    for given, code, sentence in [
+        ([*url, *token], 4, "is not from a CA that is trusted here: name the file of its CA (--ca, BEANPOLE_CA)"),
+        ([*url, *ca], 1, "NOT_AUTHENTICATED: the server does not know who this is"),
+        ([*url, *ca, "--token-file", str(tmp_path / "none")], 5, "none: No such file or directory"),
+    ]:
+        done = beanpole("top", "--once", *given)
+        assert (done.returncode, sentence in " ".join(done.stderr.split())) == (code, True), (given, done.stderr)
+
+
+@pytest.mark.parametrize("by", ["options", "code"])
+def test_a_worker_and_what_its_handlers_put(options: list[str], tmp_path: Path, end: End, by: str) -> None:
+    login = Login(ca=options[3], token_file=options[5])
+    variables = dict(zip(("BEANPOLE_URL", "BEANPOLE_CA", "BEANPOLE_TOKEN_FILE"), options[1::2], strict=True))
+    (tmp_path / "tasks.py").write_text(WORKER.replace("URL", ""))
+    command = [sys.executable, "-m", "beanpole", "worker", "tasks:worker", *(options if by == "options" else [])]
+    more = environment(variables if by == "code" else None)
+    with (
+        subprocess.Popen(command, cwd=tmp_path, env=more, stderr=subprocess.PIPE, text=True) as process,
+        Client(options[1], login=login, watch="end") as client,
+    ):
+        client.put('{"number": 7}', tube="jobs")
+        assert client.reserve(60).body == "7"
+        end.shut()
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 5, said
+    assert "NOT_AUTHENTICATED: the server does not know who this is" in said
+
+
+def test_a_console_shows_what_it_has_to_those_with_tls(options: list[str], server: FakeServer, tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    urls = ["--url", f"safe={options[1]}", "--url", f"plain={server.url}"]
+    listening = ["--http", f"unix:{tmp_path / 'http'}", "--ready-file", str(ready)]
+    command = [sys.executable, "-m", "beanpole", "console", *urls, *options[2:], *listening]
+    with subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        wait_until(ready.exists, "the console is ready")
+        try:
+            found = curl(tmp_path / "http", "/metrics")
+            assert 'beanpole_up{server="safe"} 1' in found
+            assert 'beanpole_up{server="plain"} 1' in found
+        finally:
+            process.terminate()
+            process.communicate(timeout=60)
+
+
+def curl(path: Path, what: str) -> str:
+    """Return what is served there over a Unix socket."""
+    connection = http.client.HTTPConnection("localhost")
+    connection.sock = socket.socket(socket.AF_UNIX)
+    connection.sock.connect(str(path))
+    connection.request("GET", what)
+    text = connection.getresponse().read().decode()
+    connection.close()
+    return text
