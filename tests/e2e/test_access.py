@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -166,6 +167,17 @@ def test_rights_change_with_the_file(site: Site) -> None:
         wait_until(lambda: process.events("access read"), "the file is read")
         client.ask(b"use mail\r\nput 0 0 60 1\r\na\r\n", b"USING mail\r\nINSERTED 1\r\n")
         client.ask(b"use orders\r\nput 0 0 60 1\r\na\r\n", b"USING orders\r\nUNKNOWN_COMMAND\r\n")
+
+
+def test_the_end_of_a_token_that_is_moved_nearer_counts(site: Site) -> None:
+    """It is over a second after it was changed, or when the file is read."""
+    shop = tokens.add(site.tokens, "shop", time.time() + 9_999)
+    with site.serving() as process, site.client(b"auth " + shop) as client:
+        client.expect(b"AUTHENTICATED shop\r\n")
+        lines = site.tokens.read_text().split(" until=")
+        site.tokens.write_text(f"{lines[0]} until={tokens.date_text(time.time() + 1)}\n")
+        process.signal(signal.SIGHUP)
+        assert client.rest() == b""
 
 
 @pytest.mark.parametrize(

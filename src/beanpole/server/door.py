@@ -305,7 +305,7 @@ class Door:
             return
         for each in self.files.warnings(self.wall()):
             self.logger.warning("access", about=each)
-        if self.files.is_due(self.wall()) or self.asked:
+        if self.files.is_due(self.wall(), at_once=self.asked):
             self.asked = False
             self.reading = self.loop.run_in_executor(None, self.files.read)
             self.reading.add_done_callback(self.take)
@@ -361,6 +361,10 @@ class Door:
             found = access.again(entry.found, now_s)
             if found is None or self.users[found.user] is not entry.user:
                 self.put_out(entry, "ended", access.fault_of(entry.found.evidence, now_s) or "it is another user now")
+                continue
+            if found.until is not None and found.until != entry.found.until:
+                self.end_by(found.until, entry)
+            entry.found = found
         del self.looking[: limits.LOOKED_AT_PER_TURN]
         if self.looking:
             self.loop.call_soon(self.look_again)
