@@ -180,6 +180,22 @@ def test_the_end_of_a_token_that_is_moved_nearer_counts(site: Site) -> None:
         assert client.rest() == b""
 
 
+def test_the_log_says_who_did_what_and_has_no_secret(site: Site) -> None:
+    wrong = b"bp_" + b"w" * 43
+    with site.serving() as process:
+        with site.client(b"auth " + site.shop) as client, site.client() as admin:
+            client.expect(b"AUTHENTICATED shop\r\n")
+            client.ask(b"use orders\r\nput 0 0 60 9\r\na-secret!\r\n", b"USING orders\r\nINSERTED 1\r\n")
+            client.ask(b"kick 5\r\n", b"UNKNOWN_COMMAND\r\n")
+            admin.ask(b"delete 1\r\n", b"DELETED\r\n")
+        with site.client(b"auth " + wrong) as client:
+            assert client.rest() == NOT_AUTHENTICATED
+        acts = [tuple(event[key] for key in ("user", "command", "tube", "result")) for event in process.events("audit")]
+        assert acts == [("shop", "kick", "orders", "refused"), ("admin", "delete", "orders", "done")]
+        assert len(process.events("not authenticated")) == 1
+        assert not [each for each in (site.shop, wrong, b"a-secret!") if each.decode() in process.output]
+
+
 @pytest.mark.parametrize(
     ("flags", "why"),
     [

@@ -16,10 +16,13 @@ cdef class Leave(LongCommand):
 
 @cython.final
 cdef class Engine(Queue):
+    cdef public object audit
+    # `Callable[[object, bytes, int, bytes, bool], None] | None`: takes note of what users do to jobs that are not their
+    # own, and of what they are refused: the owner of the session, the user, the Verb, the tube, whether it was allowed
     cdef int half_close(self, int64_t now_ns, Session session) except -1
     cpdef int apply(self, int64_t now_ns, Session session, Command command) except -1
     cpdef Py_ssize_t tick(self, int64_t now_ns) except? -1
-    cdef int end_refused(self, int64_t now_ns, Session session, int verdict) except -1
+    cdef int end_refused(self, int64_t now_ns, Session session, Command command, int verdict) except -1
     cdef int go_on(self, int64_t now_ns, Session session) except -1
     cdef Py_ssize_t run_schedules(self, int64_t now_ns, Py_ssize_t most) except -1
     cdef Py_ssize_t run_timers(self, int64_t now_ns, Py_ssize_t most) except -1

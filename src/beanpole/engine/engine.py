@@ -19,7 +19,7 @@ best of them, and only then is any of them answered that there is none.
 import cython
 from cython.cimports.beanpole.engine.commands.hiding import begin_renewal, begin_standing
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, abandon, attend, leave_to_ticks
-from cython.cimports.beanpole.engine.commands.rights import Verdict, ask
+from cython.cimports.beanpole.engine.commands.rights import Verdict, ask, subject_of
 from cython.cimports.beanpole.engine.commands.serve import offer_all, offer_opened
 from cython.cimports.beanpole.engine.commands.table import rows
 from cython.cimports.beanpole.engine.policies.attempts import (
@@ -55,7 +55,7 @@ from cython.cimports.beanpole.engine.state.session import Session
 from cython.cimports.beanpole.engine.state.tube import Tube, Watch
 from cython.cimports.beanpole.engine.state.user import User
 from cython.cimports.beanpole.protocol.replies import Word
-from cython.cimports.libc.stdint import UINT64_MAX, int64_t
+from cython.cimports.libc.stdint import UINT64_MAX, int64_t, uint64_t
 
 from beanpole.engine import limits
 from beanpole.shard_ids import IDS_LEFT_WARNING, end_id, first_id, ids_left, text_of
@@ -214,10 +214,15 @@ class Engine(Queue):
         if row.reserves and self.records.backlog_full():
             # Even if no job is ready: a session that waits gets the next job without sending another command.
             return Outcome.AGAIN
+        subject: bytes = None  # of what belongs into the audit; found before a job is gone
+        refused_count: uint64_t = 0
         if session.user is not None:
             verdict: cython.int = ask(self, session, command)
             if verdict != Verdict.ALLOWED:
-                return self.end_refused(now_ns, session, verdict)
+                return self.end_refused(now_ns, session, command, verdict)
+            if self.audit is not None:
+                subject = subject_of(self, session, command, False)
+                refused_count = session.user.refused_count
         self.count_command(cython.cast(cython.int, command.counted), 1)
         if session.told_at:
             self.end_told(session)  # what it does not take now is offered behind its command
@@ -226,12 +231,18 @@ class Engine(Queue):
             self.count_command(cython.cast(cython.int, command.counted), -1)
             if session.user is not None:
                 session.user.command_count -= 1
+        elif subject is not None:
+            is_allowed: cython.bint = session.user.refused_count == refused_count
+            self.audit(session.owner, session.user.name, cython.cast(cython.int, command.verb), subject, is_allowed)
         if self.opened is not None:
             offer_opened(self, now_ns)
         return outcome
 
-    def end_refused(self, now_ns, session, verdict):
+    def end_refused(self, now_ns, session, command, verdict):
         """End a command that is answered by the want of a right, or runs in a later turn."""
+        if self.audit is not None and verdict == Verdict.REFUSED:
+            subject: bytes = subject_of(self, session, command, True) or b""
+            self.audit(session.owner, session.user.name, cython.cast(cython.int, command.verb), subject, False)
         if session.told_at:
             self.end_told(session)
         if self.opened is not None:

@@ -28,6 +28,7 @@ from beanpole.errors import AccessError, ExitCode, StartError
 from beanpole.protocol.extensions import ACCESS_FORMATS
 from beanpole.protocol.rights import Grants
 from beanpole.server import limits
+from beanpole.server.audit import Audit
 from beanpole.server.epoll import EpollTransport, Socket
 from beanpole.server.listener import address_text
 from beanpole.server.places import TLS, Place, open_all, parse
@@ -47,7 +48,6 @@ WAIT, REFUSED = -1, -2  # what `Entry.first_line` returns where it takes no byte
 LOOK_S = 1.0
 """Seconds between two looks at the files, and at what has ended."""
 
-REPORT_NS = 1_000_000_000  # how long a log line about clients keeps others like it away
 PEER = struct.Struct("3i")  # struct ucred: pid, uid, gid
 
 
@@ -200,8 +200,11 @@ class Door:
     def open(self, clients: EpollTransport, listeners: Sequence[socket.socket], reporter: "Reporter") -> None:
         """Let clients in by all places; the loop is running."""
         self.clients = clients
-        self.reporter = reporter
         self.logger: Logger = reporter.logger
+        engine = clients.turn.engine
+        self.audit = Audit(self.logger, clients.turn.describe)
+        if self.files is not None:
+            engine.audit = self.audit.acted
         self.loop = asyncio.get_running_loop()
         self.strangers_max = max(1, min(clients.connections_max, clients.sockets_max) // limits.STRANGERS_PART)
         clients.turn.by_user = self.files is not None
@@ -272,11 +275,13 @@ class Door:
         heapq.heappush(self.ends, (until_s, next(self.numbers), entry))
 
     def report(self, event: str, entry: Entry, why: str) -> None:
-        """Say what has become of a client, at most once a second for each user and reason."""
+        """Say what has become of a client."""
         if event == "not authenticated":
             self.counts["refused"] += 1
-        if self.reporter.is_due(f"{event} {entry.user.name!r} {why}", REPORT_NS):
-            self.logger.warning(event, listener=entry.place.text, source=str(entry.source), reason=why)
+        user = entry.user.name.decode()
+        self.audit.note(
+            user, (why,), event, lambda: {"listener": entry.place.text, "source": str(entry.source), "reason": why}
+        )
 
     # --- files --------------------------------------------------------------------------------------------------------
 
@@ -290,6 +295,7 @@ class Door:
     def look(self) -> None:
         """Do what is due each second."""
         self.loop.call_later(LOOK_S, self.look)
+        self.audit.flush()
         now_s = self.wall()
         while self.ends and self.ends[0][0] <= now_s:
             _, _, entry = heapq.heappop(self.ends)

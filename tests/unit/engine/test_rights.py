@@ -7,6 +7,7 @@ import pytest
 
 from beanpole.engine.commands.rights import ASKED
 from beanpole.engine.state.user import User
+from beanpole.protocol.commands import Verb
 from beanpole.protocol.rights import RIGHTS, Grants, Right
 from beanpole.testing.world import World
 from tests.unit.engine.rights import VERBS, table
@@ -301,3 +302,42 @@ def test_a_session_becomes_another_users_before_its_first_command(shop: Shop) ->
     assert shop.say("shop", "put 0 0 9 1\r\nx", "reserve") == ["INSERTED 1", "RESERVED 1 1", "x"]
     with pytest.raises(ValueError, match="only a user's session"):
         shop.engine.assign(shop.connections["root"].session, shop.users["other"])
+
+
+def test_what_is_done_to_others_jobs_and_what_is_refused_is_noted(shop: Shop) -> None:
+    noted: list[tuple[str, str, str, bool]] = []
+    shop.engine.audit = lambda _, user, verb, tube, allowed: noted.append(
+        (user.decode(), VERBS[Verb(verb)], tube.decode(), allowed)
+    )
+    shop.say("root", "use mine", "put 0 0 9 1\r\na", "put 0 0 9 1\r\nb", "use theirs", "put 0 0 9 1\r\nc")
+    shop.say("root", "set-rules theirs 12\r\nattempts: 3", "kick 1", "delete 4")
+    assert noted == [], "a session that has no user is nobody's"
+
+    shop.grant(put="mine", reserve="mine", manage="mine other", rules="mine")
+    shop.say("shop", "use mine", "put 0 0 9 1\r\nx", "watch mine", "reserve", "touch 1", "delete 1", "peek 2")
+    assert noted == [], "these are its own jobs, or nothing is done"
+
+    for line, *wanted in [
+        ("kick 1", "kick", "mine", True),
+        ("delete 2", "delete", "mine", True),
+        ("kick-job 4", "kick-job", "mine", True),
+        ("kick-job 3", "kick-job", "theirs", False),
+        ("delete 3", "delete", "theirs", False),
+        ("peek 3", "peek", "theirs", False),
+        ("pause-tube theirs 1", "pause-tube", "theirs", False),
+        ("clear-tube other ready", "clear-tube", "other", True),
+        ("move-jobs mine ready 1 to=theirs", "move-jobs", "mine", False),
+        ("put-job 1 tube=theirs\r\nx", "put-job", "theirs", False),
+        ("list-sessions", "list-sessions", "*", False),
+        ("set-rules mi* 0\r\n", "set-rules", "mi*", False),
+        ("set-rules mine 0\r\n", "set-rules", "mine", True),
+        ("set-rules mine 25\r\nattempts: 1\ndead: morgue\n", "set-rules", "mine", False),
+        ("use theirs\r\nput 0 0 9 1\r\nx", "put", "theirs", False),
+    ]:
+        noted.clear()
+        shop.say("shop", line)
+        assert noted == [("shop", *wanted)], line
+    noted.clear()
+    shop.grant(admin=True)
+    shop.say("shop", "kick-job 3", "kick-job 99")
+    assert noted == [("shop", "kick-job", "theirs", True)]

@@ -39,6 +39,7 @@ cdef Asked[VERB_COUNT] asked_of          # by Verb
 cdef int ask(Queue queue, Session session, Command command) except -1
 cdef int refuse(Queue queue, Session session, int right, bytes name, Word refusal) except -1
 cdef int refuse_late(Queue queue, Session session, Command command, int right, bytes name) except -1
+cdef bytes subject_of(Queue queue, Session session, Command command, bint refused)
 cdef bint may_delete(Session session, Job job) except -1
 cdef bint may_see_all(Session session) noexcept
 

@@ -246,6 +246,32 @@ def refuse_late(queue, session, command, right, name):
     return 0
 
 
+def subject_of(queue, session, command, refused):
+    """Return the tube, pattern or schedule of a command that belongs into the audit; None: it does not.
+
+    That is what is refused, and what may be done to jobs and rules that are not one's own.
+    """
+    asked = cython.address(asked_of[cython.cast(cython.int, command.verb)])
+    if not (refused or asked.right == Right.MANAGE or asked.right == Right.RULES or asked.of == Of.HOLDER):
+        return None
+    if asked.of == Of.USED:
+        return session.used.name
+    if asked.of == Of.WATCHED:
+        return cython.cast(Watch, session.watches[0], typecheck=True).tube.name
+    if asked.of == Of.JOB or asked.of == Of.HOLDER or asked.of == Of.CHANGED:
+        job: Job = queue.jobs.find(command.args.id if command.verb > Verb.EXPECTED_CRLF else command.id)
+        if job is None or (asked.of == Of.HOLDER and is_held_by(job, session)):
+            return None
+        return job.tube.name
+    if asked.of == Of.SERVER:
+        return b"*"
+    if command.verb < Verb.EXPECTED_CRLF:
+        return command.tube
+    if asked.of == Of.TARGET and not command.args.given & bit(Kind.TUBE):
+        return session.used.name
+    return command.args.tube_at[: command.args.tube_bytes]
+
+
 def may_see_all(session):
     """Whether a session may see the numbers of everybody, and who the others are."""
     return session.user is None or session.user.stats
