@@ -11,6 +11,7 @@ cdef class Connection
 cdef class Transport:
     cdef public bint readable            # it may have input that the connection was not given
     cdef public bint blocked             # it took less than was to be sent; it asks for another turn when it takes more
+    cdef public bint reads_ahead         # the end of its input is seen only when what precedes it is read, so it reads while a session waits
     cdef public bint cut                 # the end came from this side, or from a node between it and the client
     cdef public bint gone                # nobody is at the other end; whatever the client has left is dropped
     cpdef int wake(self, int64_t now_ns, Connection connection) except -1

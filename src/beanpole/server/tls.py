@@ -29,6 +29,7 @@ from beanpole.server import limits
 
 RECEIVE_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_PER_TURN)
 RECEIVE_BYTES_FIRST = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_FIRST)
+AHEAD_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.TLS_AHEAD_BYTES_MAX)
 INPUT_BYTE_COST_NS = cython.declare(int64_t, limits.INPUT_BYTE_COST_NS)
 TLS_RECORD_COST_NS = cython.declare(int64_t, limits.TLS_RECORD_COST_NS)
 
@@ -180,6 +181,7 @@ class TlsSocket(Socket):
 
     def __init__(self, tls: Filter):
         self.tls = tls
+        self.reads_ahead = True
         self.readable = tls.end > 0
 
     def wake(self, now_ns, connection):
@@ -187,6 +189,8 @@ class TlsSocket(Socket):
         tls = self.tls
         if tls.ended or tls.failed:
             self.readable = False
+            return 0
+        if not self.takes(connection):
             return 0
         if tls.whole():
             return self.run_records(now_ns, connection)
@@ -211,6 +215,12 @@ class TlsSocket(Socket):
             self.gone = True
         return 0
 
+    def takes(self, connection):
+        """Whether there is room for what comes: a session that waits has to hear that its client ends, so far."""
+        return connection.hungry or (
+            connection.session.waiting and connection.decoder.end - connection.decoder.at < AHEAD_BYTES_MAX
+        )
+
     def run_records(self, now_ns, connection):
         """Run what records bring, while the connection has something left of its share and takes input."""
         tls = self.tls
@@ -218,7 +228,7 @@ class TlsSocket(Socket):
         size: cython.Py_ssize_t
         byte_count: cython.Py_ssize_t = 0
         ran: cython.bint = False
-        while connection.hungry and not connection.finished and (connection.share_ns > 0 or not ran):
+        while self.takes(connection) and not connection.finished and (connection.share_ns > 0 or not ran):
             size = tls.next()
             if size < 0:
                 break

@@ -212,7 +212,8 @@ class Turn:
         share_ns: int64_t = connection.share_ns
         if not connection.hungry and not connection.finished:
             connection.run(now_ns)
-        if connection.hungry and transport.readable and not connection.finished:
+        takes: cython.bint = connection.hungry or (transport.reads_ahead and connection.session.waiting)
+        if takes and transport.readable and not connection.finished:
             transport.wake(now_ns, connection)
         if not transport.blocked:
             # What is unsent leaves in this turn; clients that read a megabyte each at the same time must not make one

@@ -106,6 +106,16 @@ def test_close_notify_is_a_fin(connect: Connect, end: int) -> None:
     assert client.is_closed
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_client_that_waits_is_heard_to_end_behind_what_it_has_sent(connect: Connect, at_once: bool) -> None:
+    client = connect()
+    records = [client.seal(b"reserve\r\n"), client.seal(b"release 9 0 0\r\n"), client.end()]
+    for each in [b"".join(records)] if at_once else records:
+        client.send(each)
+    assert client.receive() == b"TIMED_OUT\r\nNOT_FOUND\r\n"
+    assert client.is_closed
+
+
 def test_a_fin_without_close_notify_is_a_lost_connection(house: House, connect: Connect) -> None:
     client, other = connect(), connect()
     client.ask(b"put 0 0 60 1\r\nx\r\nreserve\r\n")
