@@ -6,7 +6,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.servers import peer
+from tests import servers
 
 CURVE = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
 
@@ -21,7 +21,7 @@ class Pair:
 
 def openssl(*arguments: str) -> str:
     """Run it, and return what it prints."""
-    command = [peer("openssl"), *arguments]
+    command = [servers.peer("openssl"), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL).stdout
 
 

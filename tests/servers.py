@@ -26,7 +26,7 @@ from typing import IO, NoReturn
 
 import pytest
 
-from tests import forks
+from tests import certificates, forks
 
 HOST = "127.0.0.1"
 START_TIMEOUT_S = 60.0
@@ -164,6 +164,55 @@ def mapped_server(*flags: str, shards: int = 1) -> Iterator[Server]:
         yield Server("beanpole", behind.pid if shards == 1 else pid, port)
 
 
+USERS = """
+[user.all]
+certificates = ["CN=all"]
+admin = true
+"""
+
+STUNNEL = """
+foreground = yes
+pid =
+socket = l:TCP_NODELAY=1
+socket = r:TCP_NODELAY=1
+TIMEOUTclose = 60
+[queue]
+client = yes
+accept = {accept}
+connect = {connect}
+CAfile = {ca}
+verifyChain = yes
+checkIP = {host}
+cert = {cert}
+key = {key}
+"""
+
+
+@contextmanager
+def guarded_server(*flags: str) -> Iterator[Server]:
+    """A server with users and TLS behind stunnel, which has the certificate of a user who may do everything."""
+    stunnel = peer("stunnel")
+    ca, user = certificates.made("ca"), certificates.made("all", signer="ca")
+    server = certificates.made("server", f"subjectAltName=IP:{HOST}", signer="ca")
+    with tempfile.TemporaryDirectory() as folder, kept_port() as port:
+        access = Path(folder, "access.toml")
+        access.write_text(USERS)
+        access.chmod(0o644)
+        tls = ("--tls-cert", str(server.cert), "--tls-key", str(server.key), "--access", str(access))
+        with _beanpole("serve", 0, *tls, *flags, listen=f"tls:{HOST}:0,client-ca={ca.cert}") as (pid, behind):
+            accept, connect = f"{HOST}:{port}", f"{HOST}:{behind}"
+            names = {"ca": ca.cert, "host": HOST, "cert": user.cert, "key": user.key}
+            settings = Path(folder, "stunnel.conf")
+            settings.write_text(STUNNEL.format(accept=accept, connect=connect, **names))
+            process = _start([stunnel, str(settings)], subprocess.DEVNULL)
+            try:
+                found = Server("beanpole", pid, port)
+                assert _answers(process, found), f"stunnel did not start; it ended with {process.poll()}"
+                yield found
+            finally:
+                stop_process(process)
+
+
 OpenServer = Callable[..., AbstractContextManager[Server]]
 
 WAYS: dict[str, OpenServer] = {
@@ -172,18 +221,19 @@ WAYS: dict[str, OpenServer] = {
     "router": routed_server,
     "map": mapped_server,
     "three shards": partial(mapped_server, shards=3),
+    "stunnel": guarded_server,
 }
 """How clients reach a server: what they see is the same."""
 
 
 @contextmanager
-def _beanpole(verb: str, port: int, *flags: str) -> Iterator[tuple[int, int]]:
+def _beanpole(verb: str, port: int, *flags: str, listen: str = HOST) -> Iterator[tuple[int, int]]:
     """The id and the port of a program that accepts clients."""
     with tempfile.TemporaryDirectory() as folder:
         ready_file, messages = Path(folder, "ready"), Path(folder, "messages")
-        listen = ["-l", HOST, "-p", str(port), "--ready-file", str(ready_file)]
+        where = ["-l", listen, "-p", str(port), "--ready-file", str(ready_file)]
         with messages.open("wb") as output:
-            process = _start([sys.executable, "-m", "beanpole", verb, *listen, *flags], output)
+            process = _start([sys.executable, "-m", "beanpole", verb, *where, *flags], output)
         try:
             port = _port_when_ready(process, ready_file)
             assert port, f"{verb} did not start:\n{messages.read_text(errors='replace')}"
