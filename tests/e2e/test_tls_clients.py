@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -11,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from beanpole import Client, Login
-from beanpole.testing import FakeServer
+from beanpole.access import tokens
 from tests import certificates
-from tests.e2e.process import environment, wait_until
-from tests.tls_end import End, tls_end
-from tests.unit.client.test_login import token_file
+from tests.e2e.process import Process, environment, serving, wait_until
+from tests.servers import HOST
+from tests.unit.client.test_login import SAN, token_file
 
 WORKER = """
 from beanpole import Client, Worker
@@ -32,23 +33,30 @@ def done(number):
 """
 
 
-@pytest.fixture
-def server() -> Iterator[FakeServer]:
-    with FakeServer() as running:
-        yield running
+USERS = """
+[user.shop]
+admin = true
+certificates = ["CN=shop"]
+"""
 
 
 @pytest.fixture
-def end(server: FakeServer) -> Iterator[End]:
-    with tls_end(server.address) as running:
-        yield running
+def server(tmp_path: Path) -> Iterator[Process]:
+    """A server that has a user with a token, and with a certificate."""
+    pair, ca = certificates.made("named", SAN, signer="ca"), certificates.made("ca").cert
+    (tmp_path / "access.toml").write_text(USERS)
+    token_file(tmp_path, tokens.add(tmp_path / "tokens", "shop").decode() + "\n")
+    listening = f"tls:{HOST}:0,client-ca={ca},client-cert=optional"
+    files = ("--tls-cert", pair.cert, "--tls-key", pair.key, "--access", tmp_path / "access.toml")
+    with serving("-l", listening, *map(str, files), "--tokens", str(tmp_path / "tokens"), listen=False) as process:
+        yield process
 
 
 @pytest.fixture
-def options(tmp_path: Path, end: End) -> list[str]:
+def options(tmp_path: Path, server: Process) -> list[str]:
     """The options that a verb needs to be let in."""
     ca = ["--ca", str(certificates.made("ca").cert)]
-    return ["--url", f"beanstalks://localhost:{end.port}", *ca, "--token-file", str(token_file(tmp_path))]
+    return ["--url", f"beanstalks://localhost:{server.port}", *ca, "--token-file", str(tmp_path / "token")]
 
 
 def beanpole(*arguments: str, more: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
@@ -60,6 +68,9 @@ def test_every_kind_of_verb_connects_by_options_or_variables(options: list[str])
     variables = dict(zip(("BEANPOLE_URL", "BEANPOLE_CA", "BEANPOLE_TOKEN_FILE"), options[1::2], strict=True))
     assert beanpole("put", "--tube", "t", "one", *options).stdout == "1\n"  # the blocking client
     assert beanpole("put", "--tube", "t", "two", more=variables).stdout == "2\n"
+    shop = certificates.made("shop", signer="ca")
+    by_certificate = ["--cert", str(shop.cert), "--cert-key", str(shop.key)]
+    assert json.loads(beanpole("stats", "t", "--json", *options[:4], *by_certificate).stdout)["current-jobs-ready"] == 2
     for verb in (["top", "--once", "--interval", "0.1"], ["doctor", "--interval", "0.1"]):
         done = beanpole(*verb, "--json", more=variables)
         assert done.returncode in {0, 1}, done.stderr
@@ -78,7 +89,7 @@ def test_what_goes_wrong_is_one_line(options: list[str], tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("by", ["options", "code"])
-def test_a_worker_and_what_its_handlers_put(options: list[str], tmp_path: Path, end: End, by: str) -> None:
+def test_a_worker_and_what_its_handlers_put(options: list[str], tmp_path: Path, server: Process, by: str) -> None:
     login = Login(ca=options[3], token_file=options[5])
     variables = dict(zip(("BEANPOLE_URL", "BEANPOLE_CA", "BEANPOLE_TOKEN_FILE"), options[1::2], strict=True))
     (tmp_path / "tasks.py").write_text(WORKER.replace("URL", ""))
@@ -90,15 +101,16 @@ def test_a_worker_and_what_its_handlers_put(options: list[str], tmp_path: Path, 
     ):
         client.put('{"number": 7}', tube="jobs")
         assert client.reserve(60).body == "7"
-        end.shut()
+        (tmp_path / "tokens").write_text("# none is known any more\n")
+        server.signal(signal.SIGHUP)
         _, said = process.communicate(timeout=60)
     assert process.returncode == 5, said
     assert "NOT_AUTHENTICATED: the server does not know who this is" in said
 
 
-def test_a_console_shows_what_it_has_to_those_with_tls(options: list[str], server: FakeServer, tmp_path: Path) -> None:
+def test_a_console_shows_what_it_has_to_those_with_tls(options: list[str], tmp_path: Path) -> None:
     ready = tmp_path / "ready"
-    urls = ["--url", f"safe={options[1]}", "--url", f"plain={server.url}"]
+    urls = ["--url", f"safe={options[1]}", "--url", "plain=127.0.0.1:1"]
     listening = ["--http", f"unix:{tmp_path / 'http'}", "--ready-file", str(ready)]
     command = [sys.executable, "-m", "beanpole", "console", *urls, *options[2:], *listening]
     with subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
@@ -106,7 +118,7 @@ def test_a_console_shows_what_it_has_to_those_with_tls(options: list[str], serve
         try:
             found = curl(tmp_path / "http", "/metrics")
             assert 'beanpole_up{server="safe"} 1' in found
-            assert 'beanpole_up{server="plain"} 1' in found
+            assert 'beanpole_up{server="plain"} 0' in found
         finally:
             process.terminate()
             process.communicate(timeout=60)

@@ -35,7 +35,7 @@ SAN = "subjectAltName=DNS:localhost,IP:127.0.0.1"
 
 def server_context(pair: certificates.Pair | None = None, client_ca: str = "") -> ssl.SSLContext:
     """Return what a server's end is set to, with a certificate of the CA `ca`."""
-    pair = pair or certificates.made("server", SAN, signer="ca")
+    pair = pair or certificates.made("named", SAN, signer="ca")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pair.cert, pair.key)
     if client_ca:
@@ -225,7 +225,7 @@ FAULTS: dict[str, tuple[Callable[[], certificates.Pair | None], str, Login | Non
         "names",
     ),
     "other address": (
-        lambda: certificates.made("named", "subjectAltName=DNS:localhost", signer="ca"),
+        lambda: certificates.made("other", "subjectAltName=DNS:localhost", signer="ca"),
         "127.0.0.1",
         None,
         "nam",
