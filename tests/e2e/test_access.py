@@ -172,8 +172,11 @@ def test_rights_change_with_the_file(site: Site) -> None:
 def test_the_end_of_a_token_that_is_moved_nearer_counts(site: Site) -> None:
     """It is over a second after it was changed, or when the file is read."""
     shop = tokens.add(site.tokens, "shop", time.time() + 9_999)
-    with site.serving() as process, site.client(b"auth " + shop) as client:
+    with site.serving() as process, site.client(b"auth " + shop) as client, site.client(b"stats") as admin:
         client.expect(b"AUTHENTICATED shop\r\n")
+        stats = dict(line.split(": ") for line in admin.body().decode().splitlines()[1:])
+        assert 9_000 < int(stats["token-seconds-left"]) < 9_999
+        assert (stats["users"], stats["access-refused"]) == ("3", "0")
         lines = site.tokens.read_text().split(" until=")
         site.tokens.write_text(f"{lines[0]} until={tokens.date_text(time.time() + 1)}\n")
         process.signal(signal.SIGHUP)

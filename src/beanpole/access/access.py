@@ -4,6 +4,7 @@ Nothing here changes: files that are read again give another object, and a conne
 which is looked up again then. Tokens are found by their digests, so no comparison says anything of a secret.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -137,6 +138,10 @@ class Access:
             and self.tokens.items() >= before.tokens.items()
             and self.users.keys() >= before.users.keys()
         )
+
+    def next_end(self, now_s: float) -> float:
+        """Return when the next token ends; infinity: none does."""
+        return min((each.until for each in self.tokens.values() if each.until and each.until > now_s), default=math.inf)
 
     # --- For people ---------------------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ CHECKS: tuple[Check, ...] = (
     server_checks.full_core,
     server_checks.tokens,
     server_checks.shard_ids,
+    server_checks.access_ends,
     server_checks.timeouts,
     server_checks.empty_reserves,
     tube_checks.no_workers,

@@ -10,6 +10,8 @@ from beanpole.shard_ids import IDS_LEFT_WARNING
 FILES_WARNING = 0.8  # share of the process's open-file limit that is worth a warning
 FILES_ERROR = 0.95
 TOKENS_WARNING = 0.8  # share of --once-max that is worth a warning
+ENDS_WARNING_S = 14 * 86_400  # seconds until the end of a certificate or token that are worth a warning
+ENDS_ERROR_S = 86_400
 TIMEOUT_SHARE = 0.05  # jobs whose time ran out, as a share of all jobs, that is worth a warning
 TIMEOUTS_MIN = 20  # time-outs below this say nothing about a share
 EMPTY_RESERVES_PER_S = 10  # reserves per second and worker without a job that count as polling
@@ -209,6 +211,21 @@ def tokens(visit: Visit) -> Iterator[Finding]:
             "Let tokens count for a shorter time (for=), or start the server with a larger --once-max: 40 bytes each.",
             (f"{count(kept)} of {plural(most, 'token')}",),
         )
+
+
+def access_ends(visit: Visit) -> Iterator[Finding]:
+    for key, what, advice in (
+        ("certificate-seconds-left", "a certificate of the server", "Renew it, and send the server SIGHUP."),
+        ("token-seconds-left", "the token of a user", "`beanpole token list` says whose; add another, and remove it."),
+    ):
+        left = visit.server.get(key)
+        if left is not None and int(left) <= ENDS_WARNING_S:
+            yield Finding(
+                Severity.ERROR if int(left) <= ENDS_ERROR_S else Severity.WARNING,
+                f"{what} ends soon",
+                f"{advice} Who has nothing else to show can't connect then.",
+                (f"{duration(max(int(left), 0))} left",),
+            )
 
 
 def timeouts(visit: Visit) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ import asyncio
 import heapq
 import ipaddress
 import itertools
+import math
 import os
 import socket
 import struct
@@ -21,7 +22,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from beanpole.access.access import Access, Found
+from beanpole.access.access import WARNING_S, Access, Found
+from beanpole.access.tokens import date_text
 from beanpole.access.watch import AccessFiles
 from beanpole.engine.state.user import User
 from beanpole.errors import AccessError, ExitCode, StartError
@@ -166,6 +168,8 @@ class Door:
         self.crowd = Crowd()
         self.ends: list[tuple[float, int, Entry]] = []  # a heap: when evidence is over
         self.numbers = itertools.count()
+        self.warned: set[float] = set()  # ends of certificates that were said to be near
+        self.token_end_s = 0.0  # when the next token ends, or an earlier moment: nobody has looked
         self.asked = False  # the files are to be read whether they have changed or not
         self.reading: asyncio.Future[Access | AccessError] | None = None
         self.looking: list[Entry] = []  # whose evidence is looked up again
@@ -303,6 +307,10 @@ class Door:
                 self.put_out(entry, "ended", "the time of what it has shown is over")
         for entry in [each for each in self.crowd if now_s - each.since_s >= limits.STRANGER_S]:
             self.put_out(entry, "too slow", "it has not shown who it is in time")
+        for context in self.contexts.values():
+            if context.ends_at <= now_s + WARNING_S and context.ends_at not in self.warned:
+                self.warned.add(context.ends_at)
+                self.logger.warning("certificate ends", file=context.cert, at=date_text(context.ends_at))
         self.look_at_files()
 
     def look_at_files(self) -> None:
@@ -342,6 +350,7 @@ class Door:
 
     def take_users(self, access: Access, before: Access | None) -> None:
         """Give the users of the files their rights; those that are in none any more have none."""
+        self.token_end_s = 0.0
         known = {} if before is None else before.users
         for name, config in access.users.items():
             user = self.users.get(name)
@@ -376,8 +385,19 @@ class Door:
             self.loop.call_soon(self.look_again)
 
     def facts(self) -> Mapping[str, str]:
-        """Return what ``stats`` says of who came and who did not."""
-        return {f"access-{what.replace(' ', '-')}": str(count) for what, count in self.counts.items()}
+        """Return what ``stats`` says of who came and who did not, and for how long what they show is good."""
+        now_s = self.wall()
+        found: dict[str, float] = {f"access-{what.replace(' ', '-')}": count for what, count in self.counts.items()}
+        if self.files is not None:
+            found["users"] = len(self.files.access.users)
+            if self.token_end_s <= now_s:
+                self.token_end_s = self.files.access.next_end(now_s)
+            if self.token_end_s < math.inf:
+                found["token-seconds-left"] = self.token_end_s - now_s
+        if self.handshakes is not None:
+            found |= {f"handshakes-{outcome}": count for outcome, count in self.handshakes.counts.items()}
+            found["certificate-seconds-left"] = min(each.ends_at for each in self.contexts.values()) - now_s
+        return {key: str(int(value)) for key, value in found.items()}
 
 
 class Host:

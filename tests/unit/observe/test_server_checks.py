@@ -93,6 +93,21 @@ def test_tokens_that_are_nearly_too_many(kept: int, severities: list[Severity]) 
     assert found(server_checks.tokens, seen) == severities
 
 
+@pytest.mark.parametrize("key", ["certificate_seconds_left", "token_seconds_left"])
+@pytest.mark.parametrize(
+    ("left", "severities"),
+    [
+        (14 * 86_400 + 1, []),
+        (14 * 86_400, [Severity.WARNING]),
+        (86_401, [Severity.WARNING]),
+        (86_400, [Severity.ERROR]),
+        (-1, [Severity.ERROR]),
+    ],
+)
+def test_certificates_and_tokens_that_end_soon(key: str, left: object, severities: list[Severity]) -> None:
+    assert found(server_checks.access_ends, visit(None, sample(stats=server(ours=True, **{key: left})))) == severities
+
+
 @pytest.mark.parametrize(
     ("left", "severities"),
     [(2**43 // 10 + 1, []), (2**43 // 10, [Severity.WARNING]), (1, [Severity.WARNING]), (0, [Severity.ERROR])],

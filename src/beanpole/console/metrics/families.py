@@ -143,6 +143,24 @@ def timed(name: str, about: str, key: str) -> HistogramFamily:
     return HistogramFamily(name, about, ("tube",), key, "job")
 
 
+HANDSHAKES = (
+    *(
+        "ok",
+        "timeout",
+        "pushed-out",
+        "gone",
+        "plain",
+        "alpn",
+        "version",
+        "cipher",
+        "certificate",
+        "refused",
+        "protocol",
+    ),
+    "full",
+)
+"""What can become of a handshake."""
+
 # Each is said in the order of its table.
 # fmt: off
 TUBE_FAMILIES = (
@@ -211,6 +229,24 @@ SERVER_FAMILIES = (
     ),
     server("beanpole_shard_ids_left", G, "Ids that a shard has left for jobs, in the ranges of all its numbers.",
         "shard-ids-left"),
+    server("beanpole_users", G, "Users in the file of --access.", "users"),
+    ServerFamily(
+        "beanpole_access_clients", C,
+        "Clients that were refused, pushed out or too slow before they were somebody, or ended with what they showed.",
+        ("outcome",),
+        each(
+            ("refused", "access-refused"), ("pushed-out", "access-pushed-out"), ("too-slow", "access-too-slow"),
+            ("ended", "access-ended"),
+        ),
+    ),
+    ServerFamily(
+        "beanpole_handshakes", C, "TLS handshakes, by what became of them.", ("outcome",),
+        each(*((outcome, f"handshakes-{outcome}") for outcome in HANDSHAKES)),
+    ),
+    server("beanpole_certificate_left_seconds", G, "Seconds until a certificate of the server ends.",
+        "certificate-seconds-left"),
+    server("beanpole_token_left_seconds", G, "Seconds until a user's token ends, of those that do so next.",
+        "token-seconds-left"),
     server("beanpole_links", G, "Links, over each of which a front carries clients.", "links"),
     server("beanpole_link_channels", G, "Clients that are carried over links.", "link-channels"),
     server("beanpole_front_frames", C, "Frames that fronts have passed on.", "front-frames"),

@@ -7,6 +7,7 @@ import pytest
 
 from beanpole.console.metrics import families
 from beanpole.console.metrics.families import HISTOGRAM_FAMILIES, SERVER_FAMILIES, TUBE_FAMILIES, Kind
+from beanpole.server.handshakes import OUTCOMES
 
 ALL = (*SERVER_FAMILIES, *TUBE_FAMILIES, families.TAKES_DEAD, *HISTOGRAM_FAMILIES)
 
@@ -28,3 +29,7 @@ def test_the_page_has_the_same_metrics() -> None:
     documented = {name: (kind, tuple(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
     actual = {each.name + "_total" * (each.kind is Kind.COUNTER): (str(each.kind), each.labels) for each in ALL}
     assert documented == actual | {families.UP: ("gauge", ())}, "repair the tables of docs/monitoring.md"
+
+
+def test_every_outcome_of_a_handshake_has_its_line() -> None:
+    assert families.HANDSHAKES == OUTCOMES
