@@ -242,6 +242,8 @@ class TlsSocket(Socket):
                 connection.run(now_ns)
         tls.settle()
         connection.share_ns -= byte_count * INPUT_BYTE_COST_NS  # at last: a body must not end this at its first record
+        if tls.unsent.size and not self.blocked and self.send_unsent() < 0:  # what OpenSSL answers by itself
+            self.gone = True
         if tls.failed:
             self.gone = True
         elif tls.ended:
