@@ -144,20 +144,8 @@ def timed(name: str, about: str, key: str) -> HistogramFamily:
 
 
 HANDSHAKES = (
-    *(
-        "ok",
-        "timeout",
-        "pushed-out",
-        "gone",
-        "plain",
-        "alpn",
-        "version",
-        "cipher",
-        "certificate",
-        "refused",
-        "protocol",
-    ),
-    "full",
+    *("ok", "timeout", "pushed-out", "gone", "plain", "alpn", "version", "cipher", "certificate"),
+    *("refused", "protocol", "full", "closed"),
 )
 """What can become of a handshake."""
 
