@@ -51,7 +51,7 @@ class Login:
 
     @classmethod
     def default(cls) -> Self:
-        """What the variables BEANPOLE_CA, BEANPOLE_CERT, BEANPOLE_KEY and BEANPOLE_TOKEN_FILE say."""
+        """What the variables BEANPOLE_CA, BEANPOLE_CERT, BEANPOLE_CERT_KEY and BEANPOLE_TOKEN_FILE say."""
         return cls(**{name: os.environ.get(variable) or None for name, variable in VARIABLES.items()})
 
     def check(self, address: Address) -> Self:

@@ -173,8 +173,7 @@ class Worker:
         self.name = name
         """What its connections are called on the server; None: the host, the process, its tubes and the version."""
         self._codec = codec or (BytesCodec() if encoding is None else TextCodec(encoding))
-        self._timeout_s = timeout
-        self._connect_timeout_s = connect_timeout
+        self._timeout_s, self._connect_timeout_s = timeout, connect_timeout
         self._handlers: dict[str, Handler] = {}
         self._schedules: dict[str, Declared] = {}
         self._hooks = Hooks(spans() if tracing else [])
