@@ -11,14 +11,12 @@ Before that, the rights of whoever is in no file any more are none.
 
 import asyncio
 import heapq
-import ipaddress
 import itertools
 import math
 import os
 import socket
-import struct
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -34,6 +32,7 @@ from beanpole.server.audit import Audit
 from beanpole.server.epoll import EpollTransport, Socket
 from beanpole.server.listener import address_text
 from beanpole.server.places import TLS, Place, open_all, parse
+from beanpole.server.sources import Sources, source_of
 
 if TYPE_CHECKING:
     from beanpole.server.connection import Connection
@@ -49,36 +48,6 @@ GREETING = b"beanpole-"  # with which a link begins
 WAIT, REFUSED = -1, -2  # what `Entry.first_line` returns where it takes no bytes
 LOOK_S = 1.0
 """Seconds between two looks at the files, and at what has ended."""
-
-PEER = struct.Struct("3i")  # struct ucred: pid, uid, gid
-
-
-class Crowd:
-    """Strangers by where they come from."""
-
-    def __init__(self) -> None:
-        self.sources: dict[object, dict[Entry, None]] = {}
-        self.count = 0
-
-    def add(self, entry: "Entry") -> None:
-        self.sources.setdefault(entry.source, {})[entry] = None
-        self.count += 1
-
-    def discard(self, entry: "Entry") -> None:
-        mine = self.sources.get(entry.source, {})
-        if entry in mine:
-            del mine[entry]
-            self.count -= 1
-            if not mine:
-                del self.sources[entry.source]
-
-    def to_go(self) -> "Entry":
-        """Return who goes when there is no room: the oldest of the source with most."""
-        most = max(len(mine) for mine in self.sources.values())
-        return next(next(iter(mine)) for mine in self.sources.values() if len(mine) == most)
-
-    def __iter__(self) -> "Iterator[Entry]":
-        return itertools.chain.from_iterable(self.sources.values())
 
 
 class Entry:
@@ -165,7 +134,7 @@ class Door:
         self.contexts: dict[Place, ServerContext]
         self.users: dict[str, User] = {}
         self.nobody = User(b"-")
-        self.crowd = Crowd()
+        self.crowd: Sources[Entry] = Sources()
         self.ends: list[tuple[float, int, Entry]] = []  # a heap: when evidence is over
         self.numbers = itertools.count()
         self.warned: set[float] = set()  # ends of certificates that were said to be near
@@ -237,7 +206,7 @@ class Door:
             self.clients.take(fd, place.is_unix, way)
             return
         access = self.files.access
-        entry = Entry(self, place, source_of(fd, place))
+        entry = Entry(self, place, source_of(fd))
         found = None
         if certificate is not None:
             found = access.by_certificate(certificate.names, certificate.ends_at)
@@ -254,7 +223,7 @@ class Door:
                 self.turn_away(fd, entry, f"{found.user} has as many connections as it may")
                 return
         elif self.crowd.count >= self.strangers_max:
-            self.put_out(self.crowd.to_go(), "pushed out", "strangers have no more places")
+            self.make_room("strangers have no more places")
         entry.become(found)
         way.entry = entry
         self.clients.take(fd, place.is_unix, way)
@@ -273,6 +242,13 @@ class Door:
             self.counts[what] += 1
             self.report("connection closed by access", entry, why)
             self.clients.release(connection)
+
+    def make_room(self, why: str) -> bool:
+        """Put the oldest stranger of the source with most out; False: there is none."""
+        entry = self.crowd.oldest_of_most()
+        if entry is not None:
+            self.put_out(entry, "pushed out", why)
+        return entry is not None
 
     def end_by(self, until_s: float, entry: Entry) -> None:
         """Close a connection by then: that by which it is somebody's ends."""
@@ -413,10 +389,7 @@ class Host:
 
     def make_room(self) -> bool:
         """Put a stranger out, as there is no place for another client; False: there is none."""
-        if not self.door.crowd.count:
-            return False
-        self.door.put_out(self.door.crowd.to_go(), "pushed out", "there are no more places")
-        return True
+        return self.door.make_room("there are no more places")
 
 
 def fault_of(read: Callable[[], object]) -> str:
@@ -462,20 +435,3 @@ def open_door(settings: "Settings") -> Door:
 
 def refuse(why: str) -> NoReturn:
     raise StartError(why, ExitCode.USAGE)
-
-
-def source_of(fd: int, place: Place) -> object:
-    """Return where a client comes from: a uid, or an address, of IPv6 the network that one customer has."""
-    peer = socket.socket(fileno=fd)
-    try:
-        if place.is_unix:
-            return PEER.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size))[1]
-        host = peer.getpeername()[0]
-    except OSError:
-        return "gone"
-    finally:
-        peer.detach()
-    address = ipaddress.ip_address(host.partition("%")[0])
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is None:
-        return str(ipaddress.ip_network((address, 64), strict=False))
-    return str(getattr(address, "ipv4_mapped", None) or address)

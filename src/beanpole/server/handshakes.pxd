@@ -8,7 +8,7 @@ from beanpole.server.epoll cimport Carrier, EpollTransport, Greeter
 cdef class Handshake(Carrier):
     cdef Handshakes all
     cdef int fd                          # -1: closed
-    cdef readonly bytes source           # whom it comes from, as `source_of` says
+    cdef readonly object source          # where it comes from: sources.source_of
     cdef object context                  # ServerContext of its listener
     cdef int64_t since_ns                # when it was accepted
     cdef int64_t asked_ns                # when the client was last sent to
@@ -26,25 +26,15 @@ cdef class Handshake(Carrier):
     cdef int advance(self, int64_t now_ns) except -1
     cdef int step(self) except -1
 
-cdef class Sources:
-    # Handshakes by source, and which source has most.
-    cdef dict of                         # source -> dict of its handshakes, in order
-    cdef list by_count                   # [n]: dict of the sources that have n
-    cdef readonly Py_ssize_t count
-    cdef int add(self, Handshake handshake) except -1
-    cdef int remove(self, Handshake handshake) except -1
-    cdef int move(self, bytes source, Py_ssize_t before, Py_ssize_t after) except -1
-    cdef Handshake oldest_of_most(self)
-
 @cython.final
 cdef class Handshakes(Greeter):
     cdef EpollTransport epoll
     cdef object on_done
     cdef dict contexts                   # listeners -> ServerContext
     cdef dict strangers                  # all: that of `epoll`
-    cdef Sources by_source               # the same
+    cdef object by_source                # Sources of the same
     cdef dict ready                      # source -> dict of those whose ClientHello is there, and that have not begun
-    cdef Sources asked                   # those that have begun, and wait for their client
+    cdef object asked                    # Sources: those that have begun, and wait for their client
     cdef Py_ssize_t begun_count          # those that have begun, in the thread's hands or not
     cdef Py_ssize_t in_thread_count
     cdef object inbox                    # SimpleQueue, to the thread; None in it: end

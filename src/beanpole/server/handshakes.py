@@ -12,7 +12,6 @@ two threads. A handshake whose socket the loop closes meanwhile is dropped when 
 
 import os
 import queue
-import socket
 import ssl
 import threading
 from collections import deque
@@ -28,6 +27,7 @@ from cython.cimports.libc.errno import errno as last_error
 from cython.cimports.libc.stdint import int64_t
 
 from beanpole.server import limits
+from beanpole.server.sources import Sources, source_of
 from beanpole.server.tlscontext import ALPN, Certificate, ServerContext, certificate_of
 
 HELLO_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.TLS_HELLO_BYTES_MAX)
@@ -72,28 +72,11 @@ NO_APPLICATION_PROTOCOL = 120  # another: RFC 7301
 APPLICATION_PROTOCOLS = 16  # an extension: RFC 7301
 
 
-def source_of(fd: int) -> bytes:
-    """Return whom a connection comes from: an IPv4 address, or the 64 bits of an IPv6 one that a network has."""
-    peer = socket.socket(fileno=fd)
-    try:
-        if peer.family == socket.AF_UNIX:
-            return b""
-        host = peer.getpeername()[0]
-    except OSError:
-        return b""
-    finally:
-        peer.detach()
-    if ":" not in host:
-        return socket.inet_aton(host)
-    packed = socket.inet_pton(socket.AF_INET6, host.partition("%")[0])
-    return packed[12:] if packed.startswith(bytes(10) + b"\xff\xff") else packed[:8]
-
-
 def read_hello(came: bytes) -> bytes | None:
     """Return the ClientHello that records begin with; empty: it is not all there; None: they begin otherwise."""
     hello = b""
     at = 0
-    while True:
+    for _ in range(limits.TLS_HELLO_RECORDS_MAX):
         header = came[at : at + 5]
         if not b"\x16\x03".startswith(header[:2]):
             return None
@@ -109,6 +92,7 @@ def read_hello(came: bytes) -> bytes | None:
         at += 5 + size
         if at > len(came):
             return b""
+    return None
 
 
 def offers_others_only(hello: bytes) -> bool:
@@ -192,10 +176,11 @@ class Handshake(Carrier):
         if self.tls is None:
             self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
             self.tls = self.context.context.wrap_bio(self.incoming, self.outgoing, server_side=True)
-        while not self.outcome and has_record(self.came):
-            size: cython.Py_ssize_t = record_bytes(self.came)
-            self.incoming.write(self.came[:size])
-            self.came = self.came[size:]
+        came = memoryview(self.came)
+        while not self.outcome and has_record(came):
+            size: cython.Py_ssize_t = record_bytes(came)
+            self.incoming.write(came[:size])
+            came = came[size:]
             try:
                 self.tls.do_handshake()
                 self.certificate = certificate_of(self.tls)
@@ -204,68 +189,22 @@ class Handshake(Carrier):
                 pass
             except ssl.SSLError as error:
                 self.outcome = outcome_of(error)
+        self.came = bytes(came)
         self.said = self.outgoing.read()
         return 0
 
 
-def record_bytes(came: bytes) -> int:
+def record_bytes(came: bytes | memoryview) -> int:
     return 5 + (came[3] << 8 | came[4])
 
 
-def has_record(came: bytes) -> bool:
+def has_record(came: bytes | memoryview) -> bool:
     return len(came) >= 5 and len(came) >= record_bytes(came)
 
 
 def alert(code: int) -> bytes:
     """Return a fatal alert, as it is said before anything is encrypted."""
     return bytes((21, 3, 3, 0, 2, 2, code))
-
-
-@cython.cclass
-class Sources:
-    """Which source has how many handshakes. The fields stand in ``handshakes.pxd``."""
-
-    def __cinit__(self):
-        self.of = {}
-        self.by_count = [{}]
-
-    def add(self, handshake):
-        """Count one, the youngest of its source."""
-        found: dict = self.of.setdefault(handshake.source, {})
-        found[handshake] = None
-        self.count += 1
-        return self.move(handshake.source, len(found) - 1, len(found))
-
-    def remove(self, handshake):
-        """Count one no more, if it was."""
-        found: dict = self.of.get(handshake.source, {})
-        if handshake not in found:
-            return 0
-        del found[handshake]
-        self.count -= 1
-        if not found:
-            del self.of[handshake.source]
-        return self.move(handshake.source, len(found) + 1, len(found))
-
-    def move(self, source, before, after):
-        """Note how many a source has; the last of `by_count` is never empty, but for that of none."""
-        by_count = self.by_count
-        if before:
-            del by_count[before][source]
-        if after == len(by_count):
-            by_count.append({})
-        if after:
-            by_count[after][source] = None
-        while len(by_count) > 1 and not by_count[len(by_count) - 1]:
-            by_count.pop()
-        return 0
-
-    def oldest_of_most(self):
-        """Return the oldest of a source that has most; None: there is none."""
-        if self.count == 0:
-            return None
-        source = next(iter(self.by_count[len(self.by_count) - 1]))
-        return cython.cast(Handshake, next(iter(self.of[source])), typecheck=True)
 
 
 @cython.cclass
@@ -380,7 +319,7 @@ class Handshakes(Greeter):
     def next_ready(self, now_ns):
         """Return the oldest of the source whose turn it is; None: it has to wait, as too many have begun."""
         victim: Handshake = None
-        source: bytes = next(iter(self.ready))
+        source: object = next(iter(self.ready))
         if self.begun_count >= HANDSHAKES_MAX:
             victim = self.asked.oldest_of_most()
             if victim is None:
@@ -402,7 +341,7 @@ class Handshakes(Greeter):
     def give(self, handshake):
         """Let the thread go on with a handshake."""
         handshake.waits_for_thread = True
-        self.asked.remove(handshake)
+        self.asked.discard(handshake)
         self.in_thread_count += 1
         self.inbox.put(handshake)
         return 0
@@ -460,8 +399,8 @@ class Handshakes(Greeter):
         self.counts[outcome] += 1
         del self.strangers[handshake.fd]
         handshake.fd = -1
-        self.by_source.remove(handshake)
-        self.asked.remove(handshake)
+        self.by_source.discard(handshake)
+        self.asked.discard(handshake)
         waiting: dict = self.ready.get(handshake.source, {})
         if handshake in waiting:
             del waiting[handshake]

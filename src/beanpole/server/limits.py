@@ -49,6 +49,7 @@ TLS_HANDSHAKE_S = 5  # from accept to the end of a handshake: a client far away 
 TLS_HANDSHAKES_MAX = 256  # that have begun: each takes some 50 kB until it has ended
 TLS_HANDSHAKES_AHEAD = 4  # given to the thread at once: it need not wait for a turn, and a newcomer not long for these
 TLS_HELLO_BYTES_MAX = 16_384  # of a ClientHello: today's have up to 2 000
+TLS_HELLO_RECORDS_MAX = 8  # in which it comes: one, but for those who cut it to get past what looks at names
 TLS_HANDSHAKE_BYTES_MAX = 65_536  # of all that comes before the end of a handshake: a chain of certificates has 10 000
 TLS_PATIENCE_NS = 1_000_000_000  # how long a client that was asked keeps others of its own source waiting
 

@@ -196,8 +196,9 @@ def test_what_is_no_tls_is_closed(house: TlsHouse, data: bytes) -> None:
         b"\x16\x03\x01\x00\x04\x02\x00\x00\x00",
         b"\x16\x03\x01\x00\x04\x01\x00\x40\x01",
         b"\x16\x03\x01\x00\x04\x01\x00\x00\x00",
+        b"\x16\x03\x01\x00\x01\x01" + b"\x16\x03\x01\x00\x01\x00" * 7,
     ],
-    ids=["empty record", "ServerHello", "too long", "without content"],
+    ids=["empty record", "ServerHello", "too long", "without content", "in too many records"],
 )
 def test_a_first_flight_against_the_rules_gets_an_alert(house: TlsHouse, data: bytes) -> None:
     client = Client(house)
