@@ -17,8 +17,6 @@ WARNING_S = 14 * 86_400
 Evidence = bytes | int | str | tuple[str, ...]
 """What a client has shown: the digest of a token, a uid, the user of its listener, or the names of a certificate."""
 
-WAYS: dict[type, str] = {bytes: "token", int: "unix", str: "listener", tuple: "certificate"}
-
 
 @dataclass(frozen=True, slots=True)
 class UserConfig:
@@ -61,11 +59,6 @@ class Found:
     evidence: Evidence
     until: float | None = None
     """When the evidence ends, in seconds since 1970; None: it does not, or nobody knows."""
-
-    @property
-    def way(self) -> str:
-        """By what the client is known, in a word."""
-        return WAYS[type(self.evidence)]
 
 
 @dataclass(frozen=True, slots=True)

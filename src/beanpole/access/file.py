@@ -43,7 +43,6 @@ UID_MAX = 2**32 - 2
 
 KEYS = ("user", "space")
 USER_KEYS = ("certificates", "unix", "admin", "stats", *RIGHTS, "links", "connections")
-SPACE_KEYS = ("limits",)
 LIMITS = ("jobs", "bytes", "tubes")
 
 UNSERVED = frozenset({"links", "space"})

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from beanpole.access.access import WARNING_S, Access, Found
-from beanpole.access.tokens import date_text
+from beanpole.access.tokens import date_text, digest_of
 from beanpole.access.watch import AccessFiles
 from beanpole.engine.state.user import User
 from beanpole.errors import AccessError, ExitCode, StartError
@@ -85,9 +85,11 @@ class Entry:
     def authenticate(self, connection: "Connection", token: bytes, size: int) -> int:
         """Let the client be whose token it has; `size` is that of its line."""
         assert self.door.files is not None, "there are users"
-        found = self.door.files.access.by_token(token, self.door.wall())
+        access, now_s = self.door.files.access, self.door.wall()
+        found = access.by_token(token, now_s)
         if found is None:
-            return self.refuse(connection, "it has no token that holds")
+            digest = digest_of(token)
+            return self.refuse(connection, access.fault_of(digest, now_s) if digest else "its auth has no token")
         user = self.door.users[found.user]
         if user is not self.user and user.connection_count >= user.connections_max:
             return self.refuse(connection, f"{found.user} has as many connections as it may")

@@ -212,7 +212,6 @@ def test_a_uid_and_a_listener_have_users(path: Path) -> None:
     assert (access.by_uid(7), access.by_uid(0)) == (Found("a", 7), None)
     assert (access.by_listener("b"), access.by_listener("c")) == (Found("b", "b"), None)
     assert [access.fault_of(each, 0) for each in (7, 0, "c")] == ["", "uid 0 is no user", "there is no user c"]
-    assert [found.way for found in (access.by_uid(7), access.by_listener("b")) if found] == ["unix", "listener"]
 
 
 def test_who_was_somebody_is_asked_again(path: Path) -> None:
