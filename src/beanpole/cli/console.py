@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from beanpole import limits as shared_limits
-from beanpole.address import SCHEME
 from beanpole.cli.common import MAP, URL, login_of, login_options, map_of, map_to_see
 from beanpole.cli.serve import check_host_names, check_listen, check_token_file, log_format, option
 from beanpole.cli.wrapping import SETTINGS
@@ -50,7 +49,8 @@ class NamedUrl(click.ParamType[tuple[str, str]]):
         if not equals or any(each in name for each in ":/"):
             name, url = "", str(value)
         url = URL(url, param, ctx)
-        name = name or str(Address.from_url(url)).removeprefix(SCHEME)
+        address = Address.from_url(url)
+        name = name or str(address).removeprefix(address.scheme)
         if len(name) > limits.NAME_CHARS_MAX or not name.isprintable():
             self.fail(f"a name has {limits.NAME_CHARS_MAX} characters at most, all of them printable", param, ctx)
         return name, url

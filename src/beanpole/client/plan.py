@@ -24,7 +24,7 @@ T = TypeVar("T")
 class Shipment:
     """Commands that go together, and the replies that came."""
 
-    data: bytes
+    data: bytes = field(repr=False)  # which may be a token
     count: int
     """How many replies there will be."""
     wait_s: float | None = 0

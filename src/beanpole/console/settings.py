@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from beanpole.address import SCHEME
 from beanpole.client import Address, Login
 from beanpole.shards.map import Places
 
@@ -34,7 +33,7 @@ class Source:
     @property
     def address_text(self) -> str:
         """HOST:PORT or unix:PATH, of a cluster several; the name where there is no address."""
-        return str(self.address).removeprefix(SCHEME) if self.address else self.name
+        return str(self.address).removeprefix(self.address.scheme) if self.address else self.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ a = { number = 0, nodes = "beanstalks://h" }
         ("top --map m --ca f", "routers have no TLS yet: --map goes with no --ca"),
         ("console --url a:1 --token-file f", "a token is sent to beanstalks://HOST or a Unix socket only"),
         ("worker tasks:worker --url a:1 --ca f", "certificates are for beanstalks://HOST"),
+        ("relay run sqlite:///f --to a:1 --token-file f", "a token is sent to beanstalks://HOST or a Unix socket only"),
         ("route --to beanstalks://h", "a router has no TLS yet"),
         ("shards check {map}", "a: nodes: a router has no TLS yet"),
     ],
