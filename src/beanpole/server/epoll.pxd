@@ -56,7 +56,7 @@ cdef class EpollTransport(EventQueue):
     cdef int note_events(self, int64_t now_ns, epoll_event *events, int count) except -1
     cdef int note(self, int64_t now_ns, Connection connection, unsigned int events) except -1
     cdef int accept(self, int64_t now_ns, int listener) except -1
-    cdef int make_room(self, int64_t now_ns) except -1
+    cdef bint make_room(self, int64_t now_ns) except -1
     cdef Connection join(self, int64_t now_ns, int fd, bint thorough, bint own, Socket socket=*)
     cdef Connection open(self, int64_t now_ns, Socket socket, bint own)
     cdef int forget(self, int fd) except -1

@@ -340,19 +340,18 @@ class EpollTransport(EventQueue):
         """Accept what waits at a listening socket."""
         fd: cython.int
         i: cython.int
-        full: cython.bint
         for i in range(ACCEPTS_PER_TURN):
-            full = (
-                self.turn.engine.session_count >= self.connections_max
+            if (
+                self.turn.engine.session_count + len(self.strangers) >= self.connections_max
                 or self.socket_count + len(self.carriers) + len(self.strangers) >= self.sockets_max
-            )
-            if full and not self.strangers:
-                return self.pause_accepting(now_ns, EMFILE)
+            ):
+                if i > 0:
+                    return 0  # whether another waits says the next turn: nobody has to make room for none
+                if not self.make_room(now_ns):
+                    return self.pause_accepting(now_ns, EMFILE)
             fd = self.accept_from(now_ns, listener)
             if fd < 0:
                 return 0
-            if full:
-                self.make_room(now_ns)
             if listener in self.greeters:
                 cython.cast(Greeter, self.greeters[listener], typecheck=True).meet(now_ns, fd, listener)
                 continue
@@ -365,11 +364,11 @@ class EpollTransport(EventQueue):
         return 0
 
     def make_room(self, now_ns):
-        """Close one that is no client yet, for another."""
+        """Close one that is no client yet, for another; False: there is none."""
+        made: cython.bint = False
         for each in self.greeters.values():
-            if cython.cast(Greeter, each, typecheck=True).make_room(now_ns):
-                break
-        return 0
+            made = made or cython.cast(Greeter, each, typecheck=True).make_room(now_ns)
+        return made
 
     def join(self, now_ns, fd, thorough, own, socket=None):
         """Serve a connected socket, by a :class:`Socket` if that is given; it is closed if it can't be watched."""
@@ -416,6 +415,8 @@ class EpollTransport(EventQueue):
         """
         with contextlib.suppress(OSError):
             self.join(self.now(), fd, thorough, False, socket)
+            if self.observe_connections:
+                self.observer.connection_opened(fd)
 
     def greet(self, fd: cython.int, is_unix: cython.bint, host: object) -> None:
         """Accept connections from a listening socket for a host, which has `meet` and `make_room` as a greeter has."""

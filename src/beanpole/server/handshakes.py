@@ -121,8 +121,8 @@ def offers_others_only(hello: bytes) -> bool:
     return False
 
 
-def outcome_of(error: ssl.SSLError) -> str:
-    reason = error.reason or ""
+def outcome_of(error: Exception) -> str:
+    reason = getattr(error, "reason", None) or ""
     return next((outcome for part, outcome in REASONS if part in reason), "protocol")
 
 
@@ -187,7 +187,7 @@ class Handshake(Carrier):
                 self.outcome = "ok"
             except ssl.SSLWantReadError:
                 pass
-            except ssl.SSLError as error:
+            except Exception as error:  # noqa: BLE001 - whatever a client brings about must not end the thread
                 self.outcome = outcome_of(error)
         self.came = bytes(came)
         self.said = self.outgoing.read()

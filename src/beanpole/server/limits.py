@@ -63,6 +63,7 @@ CANCEL_COST_NS = 25  # for each watched tube of a cancel-reserve: a place in eac
 MOVED_COST_NS = 300  # for each job of a command that moves many, such as a kick
 TLS_AHEAD_BYTES_MAX = 65_536  # bytes that are read of a client that waits in reserve, to see whether it has ended
 TLS_RECORD_COST_NS = 4_000  # to decrypt a record, whatever it holds, and as a rule to encrypt one that answers it
+TLS_UPDATE_COST_NS = 60_000  # to take a KeyUpdate, and to answer it
 INPUT_BYTE_COST_NS = 3  # with a hundred clients that send large bodies, by what others wait; with one, a third
 SEND_BYTE_COST_NS = 1  # the kernel takes a megabyte in about a millisecond
 OUTPUT_COST_SHIFT = 2  # 2^2 bytes of output for a nanosecond: they are copied twice, from memory that is in use

@@ -31,6 +31,7 @@ RECEIVE_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_
 RECEIVE_BYTES_FIRST = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_FIRST)
 AHEAD_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.TLS_AHEAD_BYTES_MAX)
 INPUT_BYTE_COST_NS = cython.declare(int64_t, limits.INPUT_BYTE_COST_NS)
+TLS_UPDATE_COST_NS = cython.declare(int64_t, limits.TLS_UPDATE_COST_NS)
 TLS_RECORD_COST_NS = cython.declare(int64_t, limits.TLS_RECORD_COST_NS)
 
 HEADER_BYTES = cython.declare(cython.Py_ssize_t, 5)
@@ -39,6 +40,9 @@ SEALED_BYTES_MAX = cython.declare(cython.Py_ssize_t, 16_384 + 2_048)
 
 PIECE_BYTES = cython.declare(cython.Py_ssize_t, 8_192)
 """Bytes that a buffer of OpenSSL is given at once; it takes a third more, twice for a connection."""
+
+UNSENT_BYTES_MAX = cython.declare(cython.Py_ssize_t, 131_072)
+"""Bytes of ciphertext that wait: replies are half of it at most, the rest are answers to KeyUpdates, unread."""
 
 UNSENT_BYTES_KEPT = cython.declare(cython.Py_ssize_t, 512)
 
@@ -233,7 +237,7 @@ class TlsSocket(Socket):
             if size < 0:
                 break
             ran = True
-            connection.share_ns -= TLS_RECORD_COST_NS
+            connection.share_ns -= TLS_RECORD_COST_NS if size else TLS_UPDATE_COST_NS
             byte_count += size
             if size:
                 decoder.borrow(plain, size)
@@ -243,6 +247,8 @@ class TlsSocket(Socket):
         tls.settle()
         connection.share_ns -= byte_count * INPUT_BYTE_COST_NS  # at last: a body must not end this at its first record
         if tls.unsent.size and not self.blocked and self.send_unsent() < 0:  # what OpenSSL answers by itself
+            self.gone = True
+        if tls.unsent.size - tls.unsent.start > UNSENT_BYTES_MAX:
             self.gone = True
         if tls.failed:
             self.gone = True

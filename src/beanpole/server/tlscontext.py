@@ -5,6 +5,7 @@ read from its DER (RFC 5280, 4.1).
 """
 
 import calendar
+import contextlib
 import hashlib
 import re
 import shlex
@@ -120,7 +121,9 @@ def certificate_of(tls: ssl.SSLObject) -> Certificate | None:
     if not der:
         return None
     found = Der(der)
-    said: dict[str, Any] = tls.getpeercert() or {}
+    said: dict[str, Any] = {}
+    with contextlib.suppress(UnicodeDecodeError):  # where a name is no text, none counts
+        said = tls.getpeercert() or {}
     names = {f"sha256:{found.spki_digest}"}
     names |= {f"CN={value}" for part in said.get("subject", ()) for name, value in part if name == "commonName"}
     names |= {f"{kind}:{value}" for kind, value in said.get("subjectAltName", ()) if kind in {"DNS", "URI"}}

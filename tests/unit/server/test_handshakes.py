@@ -24,8 +24,10 @@ BEGUN_MAX = 256
 class TlsHouse(House):
     """A server that listens for TLS as well; the thread is real, the clock is the test's."""
 
-    def __init__(self, *, client_ca: str | None = None, required: bool = True) -> None:
-        super().__init__()
+    def __init__(
+        self, *, client_ca: str | None = None, required: bool = True, connections_max: int = 2**31 - 1
+    ) -> None:
+        super().__init__(connections_max=connections_max)
         pair = made("server", "subjectAltName=DNS:localhost")
         self.context = ServerContext(str(pair.cert), str(pair.key), client_ca, required)
         self.handshakes = Handshakes(self.clients, self.open)
@@ -345,6 +347,29 @@ def test_where_there_are_too_many_sockets_who_has_said_least_makes_room(house: T
     house.ended("ok", "pushed-out")
     silent[1].setblocking(True)
     assert silent[1].recv(1) == b""
+
+
+def test_those_under_way_have_places_of_clients() -> None:
+    with contextlib.closing(TlsHouse(connections_max=2)) as house:
+        for _ in range(2):
+            house.dial()
+        house.until(lambda: len(house.clients.strangers) == 2)
+        plain = [house.connect() for _ in range(3)]
+        house.run()
+        assert house.counts == {"pushed-out": 2}
+        assert house.engine.session_count == 2
+        assert house.observer.pauses == ["EMFILE"]
+        for each in plain:
+            each.close()
+
+
+def test_names_that_are_no_text_count_as_none(strict_house: TlsHouse) -> None:
+    client = Client(strict_house, client_context("bytes", "subjectAltName=DER:30:06:82:04:61:ff:fe:62"))
+    client.shake(b"list-tube-used\r\n")
+    assert client.read() == b"USING default\r\n"
+    (found,) = strict_house.certificates
+    assert found is not None
+    assert [each.partition(":")[0] for each in found.names] == ["sha256"]
 
 
 def test_mutated_first_flights_end_one_way_or_another(house: TlsHouse) -> None:
