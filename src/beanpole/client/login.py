@@ -15,10 +15,9 @@ from typing import Self
 
 from beanpole.address import Address, tls_reason_of
 from beanpole.errors import ArgumentError, CommandError, ConnectionLostError, NotAuthenticatedError
+from beanpole.protocol.limits import ALPN
 
 TOKEN_BYTES_MAX = 200  # of a token: a server reads no longer first line
-
-ALPN = "beanstalk"  # the protocol's name in the handshake, so that no server of another one answers
 
 StrPath = str | Path
 

@@ -1,5 +1,8 @@
 """Every limit of the protocol's lines and of the memory for them, with its unit and its reason."""
 
+ALPN = "beanstalk"
+"""What the protocol is called in the handshake of TLS, so that neither side takes one of another for it (ALPACA)."""
+
 LINE_BYTES_MAX = 224
 """Bytes of a command line with its CRLF. Longer lines are swallowed and answered with ``BAD_FORMAT``."""
 

@@ -26,9 +26,10 @@ from cython.cimports.libc.errno import EAGAIN, EINTR
 from cython.cimports.libc.errno import errno as last_error
 from cython.cimports.libc.stdint import int64_t
 
+from beanpole.protocol.limits import ALPN
 from beanpole.server import limits
 from beanpole.server.sources import Sources, source_of
-from beanpole.server.tlscontext import ALPN, Certificate, ServerContext, certificate_of
+from beanpole.server.tlscontext import Certificate, ServerContext, certificate_of
 
 HELLO_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.TLS_HELLO_BYTES_MAX)
 HANDSHAKE_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.TLS_HANDSHAKE_BYTES_MAX)

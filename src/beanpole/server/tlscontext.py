@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ALPN = "beanstalk"
+from beanpole.protocol.limits import ALPN
+
 SUITES = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """Those of TLS 1.2; those of 1.3 are all of this kind."""
 
