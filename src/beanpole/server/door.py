@@ -212,8 +212,10 @@ class Door:
         found = None
         if certificate is not None:
             found = access.by_certificate(certificate.names, certificate.ends_at)
-            if found is None:
-                self.turn_away(fd, entry, access.fault_of(tuple(certificate.names), self.wall()))
+            if found is None or certificate.ends_at <= self.wall():
+                # A session of TLS 1.2 that goes on has a certificate that was looked at when it began.
+                why = "its certificate has ended" if found else access.fault_of(tuple(certificate.names), self.wall())
+                self.turn_away(fd, entry, why)
                 return
         elif place.user:
             found = access.by_listener(place.user)

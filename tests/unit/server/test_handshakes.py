@@ -17,7 +17,6 @@ from tests.certificates import made
 from tests.unit.server.links import SECOND_NS, House
 
 PATIENCE_S = 20
-MUTATIONS = 500
 BEGUN_MAX = 256
 
 
@@ -310,6 +309,20 @@ def test_where_too_many_have_begun_the_source_with_most_makes_room(house: TlsHou
         pass
 
 
+@pytest.mark.parametrize("sources", [1, 64])
+def test_a_thousand_who_stop_half_way_keep_nobody_out(house: TlsHouse, sources: int) -> None:
+    """Who comes behind them is served, and no more of them have begun than may."""
+    data = hello()
+    for number in range(1_000):
+        house.dial(f"127.0.0.{2 + number % sources}").sendall(data)
+    client = Client(house)
+    client.shake(b"list-tube-used\r\n")
+    assert client.read() == b"USING default\r\n"
+    begun = sum(is_answered(each) for each in house.sockets[:-1])
+    assert begun <= BEGUN_MAX + house.counts.get("pushed-out", 0)
+    assert house.counts["ok"] == 1
+
+
 def test_of_its_own_source_one_waits_a_moment(house: TlsHouse) -> None:
     data = hello()
     for _ in range(BEGUN_MAX):
@@ -372,10 +385,11 @@ def test_names_that_are_no_text_count_as_none(strict_house: TlsHouse) -> None:
     assert [each.partition(":")[0] for each in found.names] == ["sha256"]
 
 
-def test_mutated_first_flights_end_one_way_or_another(house: TlsHouse) -> None:
-    rng = random.Random(33)
+@pytest.mark.parametrize(("seed", "count"), [(33, 500), pytest.param(34, 10_000, marks=pytest.mark.long)])
+def test_mutated_first_flights_end_one_way_or_another(house: TlsHouse, seed: int, count: int) -> None:
+    rng = random.Random(seed)
     good = hello()
-    for _ in range(MUTATIONS):
+    for number in range(count):
         data = bytearray(good)
         for _ in range(rng.randint(1, 4)):
             at = rng.randrange(len(data))
@@ -391,7 +405,8 @@ def test_mutated_first_flights_end_one_way_or_another(house: TlsHouse) -> None:
         client = house.dial()
         client.sendall(bytes(data))
         client.shutdown(socket.SHUT_WR)
-    house.until(lambda: sum(house.counts.values()) == MUTATIONS)
+        if number % 100 == 99:
+            house.until(lambda: sum(house.counts.values()) == number + 1)  # noqa: B023 - it is asked at once
     assert set(house.counts) <= set(OUTCOMES) - {"ok", "timeout", "closed", "full"}
     assert house.counts["gone"] > 0
     assert house.engine.session_count == 0
