@@ -32,8 +32,11 @@ def read_text(path: Path, error: type[FileError], forbidden: int = 0) -> str:
         FileError: the one that is given; it can't be read, is too big, or no UTF-8, or others may do what is forbidden.
     """
     try:
-        with path.open("rb") as file:
-            mode, data = os.fstat(file.fileno()).st_mode, file.read(FILE_BYTES_MAX + 1)
+        with open(path, "rb", opener=open_at_once if forbidden else None) as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if forbidden and not stat.S_ISREG(mode):
+                raise error(str(path), 0, "this is no regular file")
+            data = file.read(FILE_BYTES_MAX + 1)
     except OSError as why:
         raise error(str(path), 0, why.strerror or str(why)) from None
     if len(data) > FILE_BYTES_MAX:
@@ -44,6 +47,11 @@ def read_text(path: Path, error: type[FileError], forbidden: int = 0) -> str:
         return data.decode()
     except UnicodeDecodeError:
         raise error(str(path), 0, "this is no UTF-8") from None
+
+
+def open_at_once(path: str, flags: int) -> int:
+    """Open a file, also a pipe, without waiting for whoever might write into it."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def stamp(path: Path) -> tuple[int, ...]:

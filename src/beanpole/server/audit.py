@@ -56,7 +56,7 @@ class Audit:
             lambda: {
                 "peer": self.describe(client),
                 "command": str(Verb(verb).name).lower().replace("_", "-"),
-                "tube": tube.decode(),
+                "tube": tube.decode("ascii", "backslashreplace"),
                 "result": "done" if allowed else "refused",
             },
         )

@@ -161,6 +161,12 @@ def test_a_file_that_is_not_there_or_no_text_is_refused(path: Path) -> None:
         load(path)
 
 
+def test_a_pipe_holds_nobody_up(path: Path) -> None:
+    os.mkfifo(path, 0o644)
+    with pytest.raises(AccessError, match="this is no regular file"):
+        load(path)
+
+
 def test_a_user_that_a_listener_names_must_be_there(path: Path) -> None:
     written(path, ONE)
     assert list(load(path, listeners=["a"]).warnings(0)) == []

@@ -341,3 +341,14 @@ def test_what_is_done_to_others_jobs_and_what_is_refused_is_noted(shop: Shop) ->
     shop.grant(admin=True)
     shop.say("shop", "kick-job 3", "kick-job 99")
     assert noted == [("shop", "kick-job", "theirs", True)]
+
+
+def test_no_tube_is_noted_of_a_command_that_has_none(shop: Shop) -> None:
+    """What another client's line has left of the decoder's buffer is nobody's business."""
+    noted: list[bytes] = []
+    shop.engine.audit = lambda _, _user, _verb, tube, _allowed: noted.append(tube)
+    shop.grant(reserve="*")
+    shop.say("shop", *[f"watch t{i}" for i in range(HIDDEN_MAX + 1)])
+    shop.grant()
+    assert shop.say("shop", "stats") == ["OUT_OF_MEMORY"]
+    assert noted == [b""]

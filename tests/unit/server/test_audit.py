@@ -79,6 +79,12 @@ def test_who_makes_up_tubes_gets_one_sum_and_keeps_nobody_else_out() -> None:
     assert lines.taken() == [FIRST | {"tube": "new"}]
 
 
+def test_no_name_can_end_the_turn() -> None:
+    lines = Lines()
+    lines.audit.acted("c", b"shop", Verb.KICK, b"a\xff", allowed=True)
+    assert lines.taken()[0]["tube"] == "a\\xff"
+
+
 def test_nothing_is_kept_of_what_is_over() -> None:
     lines = Lines()
     lines.acts()

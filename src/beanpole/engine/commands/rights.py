@@ -252,6 +252,8 @@ def subject_of(queue, session, command, refused):
     That is what is refused, and what may be done to jobs and rules that are not one's own.
     """
     asked = cython.address(asked_of[cython.cast(cython.int, command.verb)])
+    if asked.of == Of.NOTHING:  # its session has named too many tubes, if anything; it may have no tube itself
+        return None
     if not (refused or asked.right == Right.MANAGE or asked.right == Right.RULES or asked.of == Of.HOLDER):
         return None
     if asked.of == Of.USED:

@@ -30,7 +30,3 @@ class User:
     def rights(self, name, size):
         """Return the bits of its rights for a tube; of one that may see all numbers, Right.STATS among them."""
         return Right.ANY if self.admin else self.grants.bits(name, size) | self.always
-
-    def rights_of(self, tube: bytes) -> int:
-        """Return the bits of its rights for a tube."""
-        return self.rights(tube, len(tube)) & Right.EVERYTHING
