@@ -12,6 +12,7 @@ import pytest
 
 from beanpole.access import tokens
 from tests.e2e.process import Client, Process, serving, start_in_vain, wait_until
+from tests.e2e.test_systemd import bound, launcher
 from tests.servers import HOST, REPLY_TIMEOUT_S
 
 USERS = """
@@ -197,6 +198,17 @@ def test_the_log_says_who_did_what_and_has_no_secret(site: Site) -> None:
         assert acts == [("shop", "kick", "orders", "refused"), ("admin", "delete", "orders", "done")]
         assert [event["reason"] for event in process.events("not authenticated")] == ["nobody has this token"]
         assert not [each for each in (site.shop, wrong, b"a-secret!") if each.decode() in process.output]
+
+
+def test_sockets_of_systemd_have_users_as_others_have(site: Site, tmp_path: Path) -> None:
+    flags = ("-l", "fd:tcp,user=mail", "-l", "fd:unix", "--access", str(site.access), "--tokens", str(site.tokens))
+    with bound(site.path) as (tcp, unix):
+        fds, names = (tcp.fileno(), unix.fileno()), {"LISTEN_FDNAMES": "tcp:unix"}
+        with serving(*flags, command=launcher(tcp, unix), pass_fds=fds, listen=False, env=names) as process:
+            with process.connect() as client:
+                assert name_of(client) == "mail"
+            with site.client() as client:
+                assert name_of(client) == "admin"
 
 
 @pytest.mark.parametrize(

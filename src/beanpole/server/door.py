@@ -10,13 +10,12 @@ Before that, the rights of whoever is in no file any more are none.
 """
 
 import asyncio
-import heapq
 import itertools
 import math
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -120,6 +119,10 @@ class Entry:
             self.door.crowd.discard(self)
         else:
             self.user.connection_count -= 1
+            mine = self.door.ends.get(self.found.until or 0, {})
+            mine.pop(self, None)
+            if not mine:
+                self.door.ends.pop(self.found.until or 0, None)
 
     def closed(self) -> None:
         """Take note that the connection is closed."""
@@ -132,18 +135,18 @@ class Door:
 
     def __init__(self, settings: "Settings", places: Sequence[Place], wall: Callable[[], float] = time.time) -> None:
         self.places = places
+        self.settings = settings
         self.wall = wall
         self.contexts: dict[Place, ServerContext]
         self.users: dict[str, User] = {}
         self.nobody = User(b"-")
         self.crowd: Sources[Entry] = Sources()
-        self.ends: list[tuple[float, int, Entry]] = []  # a heap: when evidence is over
-        self.numbers = itertools.count()
+        self.ends: dict[float, dict[Entry, None]] = {}  # by when that ends by which they are somebody's
         self.warned: set[float] = set()  # ends of certificates that were said to be near
         self.token_end_s = 0.0  # when the next token ends, or an earlier moment: nobody has looked
         self.asked = False  # the files are to be read whether they have changed or not
         self.reading: asyncio.Future[Access | AccessError] | None = None
-        self.looking: list[Entry] = []  # whose evidence is looked up again
+        self.looking: list[Entry] = []  # who may have to go
         self.counts = dict.fromkeys(("refused", "pushed out", "too slow", "ended"), 0)
         listeners = [each.user for each in places if each.user]
         try:
@@ -157,7 +160,10 @@ class Door:
 
     def bind(self, port: int, handed: list[socket.socket]) -> list[socket.socket]:
         """Bind all places; `handed` are the sockets of systemd. Raises StartError."""
-        return open_all(self.places, port, handed, os.environ)
+        bound = open_all(self.places, port, handed, os.environ)
+        self.places = [place.at(each) for place, each in zip(self.places, bound, strict=True)]
+        check(self.places, self.settings)
+        return bound
 
     def addresses(self, listeners: Sequence[socket.socket]) -> list[str]:
         """Return where clients come in, as they may be written; of TLS ``tls:HOST:PORT``."""
@@ -172,7 +178,13 @@ class Door:
 
     # --- coming in ----------------------------------------------------------------------------------------------------
 
-    def open(self, clients: EpollTransport, listeners: Sequence[socket.socket], reporter: "Reporter") -> None:
+    def open(
+        self,
+        clients: EpollTransport,
+        listeners: Sequence[socket.socket],
+        reporter: "Reporter",
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
         """Let clients in by all places; the loop is running."""
         self.clients = clients
         self.logger: Logger = reporter.logger
@@ -180,7 +192,7 @@ class Door:
         self.audit = Audit(self.logger, clients.turn.describe)
         if self.files is not None:
             engine.audit = self.audit.acted
-        self.loop = asyncio.get_running_loop()
+        self.loop = loop
         self.strangers_max = max(1, min(clients.connections_max, clients.sockets_max) // limits.STRANGERS_PART)
         clients.turn.by_user = self.files is not None
         self.handshakes = open_handshakes(clients, self.shaken) if self.contexts else None
@@ -256,7 +268,7 @@ class Door:
 
     def end_by(self, until_s: float, entry: Entry) -> None:
         """Close a connection by then: that by which it is somebody's ends."""
-        heapq.heappush(self.ends, (until_s, next(self.numbers), entry))
+        self.ends.setdefault(until_s, {})[entry] = None
 
     def report(self, event: str, entry: Entry, why: str) -> None:
         """Say what has become of a client."""
@@ -281,12 +293,9 @@ class Door:
         self.loop.call_later(LOOK_S, self.look)
         self.audit.flush()
         now_s = self.wall()
-        while self.ends and self.ends[0][0] <= now_s:
-            _, _, entry = heapq.heappop(self.ends)
-            if entry.found is not None and entry.found.until is not None and entry.found.until <= now_s:
-                self.put_out(entry, "ended", "the time of what it has shown is over")
-        for entry in [each for each in self.crowd if now_s - each.since_s >= limits.STRANGER_S]:
-            self.put_out(entry, "too slow", "it has not shown who it is in time")
+        for until_s in [each for each in self.ends if each <= now_s]:
+            self.look_again(self.ends[until_s])
+        self.look_again(each for each in self.crowd if now_s - each.since_s >= limits.STRANGER_S)
         for context in self.contexts.values():
             if context.ends_at <= now_s + WARNING_S and context.ends_at not in self.warned:
                 self.warned.add(context.ends_at)
@@ -320,8 +329,7 @@ class Door:
         self.logger.info("access read", users=len(access.users), tokens=len(access.tokens))
         self.clients.turn.engine.rights_changed()
         if not access.keeps(before):
-            self.looking = self.entries()
-            self.look_again()
+            self.look_again(self.entries())
 
     def log_fault(self, what: str, fault: str) -> None:
         """Say what is wrong with files; nothing where nothing is."""
@@ -346,23 +354,45 @@ class Door:
         """Return the entries of all clients that are somebody's."""
         return [each for each in self.clients.entries() if each.found is not None]
 
-    def look_again(self) -> None:
-        """Close those of the next connections whose clients are somebody else by now, or nobody."""
-        assert self.files is not None, "they were read"
-        access, now_s = self.files.access, self.wall()
-        for entry in self.looking[: limits.LOOKED_AT_PER_TURN]:
-            if entry.connection is None or entry.found is None:
-                continue
-            found = access.again(entry.found, now_s)
-            if found is None or self.users[found.user] is not entry.user:
-                self.put_out(entry, "ended", access.fault_of(entry.found.evidence, now_s) or "it is another user now")
-                continue
-            if found.until is not None and found.until != entry.found.until:
-                self.end_by(found.until, entry)
-            entry.found = found
-        del self.looking[: limits.LOOKED_AT_PER_TURN]
+    def look_again(self, entries: Iterable[Entry]) -> None:
+        """Put those out who have no time left, or are somebody else by now, or nobody: a piece of them a turn."""
+        if not self.looking:
+            self.loop.call_soon(self.look_at_some)
+        self.looking += entries
+
+    def look_at_some(self) -> None:
+        """Look at the next piece."""
+        now_s = self.wall()
+        closed = at = 0
+        while at < min(len(self.looking), limits.LOOKED_AT_PER_TURN) and closed < limits.CLOSED_PER_TURN:
+            entry = self.looking[at]
+            at += 1
+            if entry.connection is not None:
+                closed += self.is_put_out(entry, now_s)
+        del self.looking[:at]
         if self.looking:
-            self.loop.call_soon(self.look_again)
+            self.loop.call_soon(self.look_at_some)
+
+    def is_put_out(self, entry: Entry, now_s: float) -> bool:
+        """Put a client out if it has to go."""
+        assert self.files is not None, "there are users"
+        access = self.files.access
+        if entry.found is None:
+            if now_s - entry.since_s < limits.STRANGER_S:
+                return False
+            self.put_out(entry, "too slow", "it has not shown who it is in time")
+            return True
+        found = access.again(entry.found, now_s)
+        if found is None or self.users[found.user] is not entry.user:
+            self.put_out(entry, "ended", access.fault_of(entry.found.evidence, now_s) or "it is another user now")
+        elif found.until is not None and found.until <= now_s:
+            self.put_out(entry, "ended", "the time of what it has shown is over")
+        else:
+            if found.until != entry.found.until:
+                entry.leave()
+                entry.become(found)
+            return False
+        return True
 
     def facts(self) -> Mapping[str, str]:
         """Return what ``stats`` says of who came and who did not, and for how long what they show is good."""
@@ -430,11 +460,16 @@ def open_door(settings: "Settings") -> Door:
         refuse("--tokens needs the file of users: give --access as well")
     if not settings.listen and settings.access:
         refuse("--access needs places to listen: give -l, as in -l tls:0.0.0.0 or -l unix:PATH")
+    check(places, settings)
+    return Door(settings, places)
+
+
+def check(places: Sequence[Place], settings: "Settings") -> None:
+    """Raise StartError: a place makes no sense."""
     for place in places:
         wrong = place.check(has_users=bool(settings.access), has_key=bool(settings.tls_cert and settings.tls_key))
         if wrong:
             refuse(f"{place.text}: {wrong}")
-    return Door(settings, places)
 
 
 def refuse(why: str) -> NoReturn:

@@ -16,6 +16,7 @@ LINGER_S = 0.05  # a process that was killed has closed all its sockets by then,
 FIRST_LINE_BYTES_MAX = 224  # bytes of the first line of a client that has not shown who it is
 STRANGER_S = 10  # seconds in which it has to
 STRANGERS_PART = 4  # at most one place for clients in so many is a stranger's
+CLOSED_PER_TURN = 40  # of these that are closed in one turn: 4 ms
 LOOKED_AT_PER_TURN = 2_000  # connections that are asked in one turn whose they are by new files: 4 ms
 FRONT_SLOT = 8  # numbers of a front in the memory that fronts share: a line of the processor's cache
 FRONTS_MAX = 64  # fronts that have a line of it: what a page has

@@ -8,15 +8,15 @@ import os
 import re
 import socket
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from beanpole import limits
+from beanpole.access.tokens import NAME, NAME_FORM
 from beanpole.errors import ExitCode, StartError
 from beanpole.server import listener
 
 TLS = "tls:"  # what the address of a listener that speaks TLS begins with
 FD = "fd:"  # what that of a socket begins with that systemd hands over; its FileDescriptorName follows
-USER = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,12 @@ class Place:
     def secure(self) -> bool:
         """Whether nobody between can read what comes here, so that a token may."""
         return self.tls or self.is_unix
+
+    def at(self, bound: socket.socket) -> "Place":
+        """Return the place as what it is: a socket of systemd is a Unix socket, or a port."""
+        if not self.address.startswith(FD):
+            return self
+        return replace(self, address=listener.address_text(bound).removeprefix("tcp:"))
 
     def check(self, *, has_users: bool, has_key: bool) -> str:
         """What is wrong with this place on such a server; empty: nothing."""
@@ -93,8 +99,8 @@ def mode_of(value: str) -> dict[str, object]:
 
 
 def user_of(value: str) -> dict[str, object]:
-    if not USER.fullmatch(value):
-        raise ValueError(f"user= is a name of letters, digits and ._@-, 64 at most, not {value!r}")
+    if not NAME.fullmatch(value):
+        raise ValueError(f"user={value}: {NAME_FORM}")
     return {"user": value}
 
 

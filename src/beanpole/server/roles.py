@@ -35,7 +35,7 @@ class AlwaysLeads:
             if self.host.fronts is None and self.host.door is None:
                 self.clients.listen(each.fileno(), each.family == socket.AF_UNIX)
         if self.host.door is not None:
-            self.host.door.open(self.clients, self.host.listeners, self.host.observer)
+            self.host.door.open(self.clients, self.host.listeners, self.host.observer, self.loop)
             self.host.facts.parts.append(self.host.door.facts)
         self.loop.serve(self.clients)
         self.clients.run_soon()  # what is due does not wait for a client
@@ -71,6 +71,8 @@ class AlwaysLeads:
                 self.clients.send_held()
                 for each in list(self.clients.carriers.values()):
                     each.send_rest()
+        if self.host.door is not None:
+            self.host.door.close()
         self.clients.close_all()
         self.opened.close()
 

@@ -37,8 +37,8 @@ def test_place(text: str, place: Place) -> None:
     [
         ("h:1,", "behind an address may stand"),
         ("h:1,name=a", "behind an address may stand client-ca=, client-cert=, user=, mode=, group="),
-        ("h:1,user=", "user= is a name"),
-        ("h:1,user=a b", "user= is a name"),
+        ("h:1,user=", "user=: a user's name has"),
+        ("h:1,user=-x", "user=-x: a user's name has"),
         ("h:1,user=a,user=b", "user= is there twice"),
         ("h:1,mode=660", "mode= is for an address that begins with unix:"),
         ("unix:/s,mode=rw", "mode= is three octal digits"),
