@@ -13,10 +13,12 @@ from beanpole.toml import line_of, parse
 FILE_BYTES_MAX = 4_194_304
 """Bytes of a file: TOML of this size takes seconds to read, and nobody has written it."""
 
+SECRET = stat.S_IROTH | stat.S_IWOTH
+
 MODES = {
     0: "",
     stat.S_IWOTH: "others may write it: chmod o-w",
-    stat.S_IROTH | stat.S_IWOTH: "others may read or write it: chmod o-rw",
+    SECRET: "others may read or write it: chmod o-rw",
 }
 """What a file must not allow to others, and how to say that it does."""
 
@@ -41,12 +43,18 @@ def read_text(path: Path, error: type[FileError], forbidden: int = 0) -> str:
         raise error(str(path), 0, why.strerror or str(why)) from None
     if len(data) > FILE_BYTES_MAX:
         raise error(str(path), 0, f"it has more than {FILE_BYTES_MAX} bytes")
-    if mode & forbidden:
-        raise error(str(path), 0, f"{MODES[forbidden]} {shlex.quote(str(path))}")
+    fault = fault_of_mode(str(path), mode, forbidden)
+    if fault:
+        raise error(str(path), 0, fault)
     try:
         return data.decode()
     except UnicodeDecodeError:
         raise error(str(path), 0, "this is no UTF-8") from None
+
+
+def fault_of_mode(path: str, mode: int, forbidden: int) -> str:
+    """Return what others may do with a file and must not, and how to end that; empty: nothing."""
+    return f"{MODES[forbidden]} {shlex.quote(path)}" if mode & forbidden else ""
 
 
 def open_at_once(path: str, flags: int) -> int:

@@ -20,10 +20,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from beanpole.errors import AccessError
-from beanpole.files import read_text
+from beanpole.files import SECRET, read_text
 from beanpole.quantities import moment_of
-
-FORBIDDEN = stat.S_IROTH | stat.S_IWOTH
 
 NAME = re.compile("[A-Za-z0-9_][A-Za-z0-9._@-]{0,63}")
 NAME_FORM = "a user's name has 1 to 64 letters, digits and ._@- and begins with none of .@-"
@@ -91,7 +89,7 @@ class TokenFile:
 
 def read(path: Path) -> TokenFile:
     """Read a file of tokens. Raises AccessError: something is wrong with it."""
-    found = TokenFile(path, {}, read_text(path, AccessError, FORBIDDEN))
+    found = TokenFile(path, {}, read_text(path, AccessError, SECRET))
     if not found.text.strip():
         raise found.wrong("it is empty")
     seen: dict[bytes, int] = {}

@@ -8,15 +8,14 @@ import calendar
 import contextlib
 import hashlib
 import re
-import shlex
 import ssl
-import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from beanpole.files import SECRET, fault_of_mode
 from beanpole.protocol.limits import ALPN
 
 SUITES = "ECDHE+AESGCM:ECDHE+CHACHA20"
@@ -145,8 +144,9 @@ def check_secret(path: str) -> None:
         mode = Path(path).stat().st_mode
     except OSError as error:
         raise ValueError(f"cannot read the key {path}: {error.strerror}") from None
-    if mode & (stat.S_IROTH | stat.S_IWOTH):
-        raise ValueError(f"others may read or write the key {path}, so it is no secret: chmod o-rw {shlex.quote(path)}")
+    fault = fault_of_mode(path, mode, SECRET)
+    if fault:
+        raise ValueError(f"{path}: {fault}")
 
 
 def refuse_password() -> str:
