@@ -200,7 +200,7 @@ def test_the_log_says_who_did_what_and_has_no_secret(site: Site) -> None:
         assert not [each for each in (site.shop, wrong, b"a-secret!") if each.decode() in process.output]
 
 
-def test_sockets_of_systemd_have_users_as_others_have(site: Site, tmp_path: Path) -> None:
+def test_sockets_of_systemd_have_users_as_others_have(site: Site) -> None:
     flags = ("-l", "fd:tcp,user=mail", "-l", "fd:unix", "--access", str(site.access), "--tokens", str(site.tokens))
     with bound(site.path) as (tcp, unix):
         fds, names = (tcp.fileno(), unix.fileno()), {"LISTEN_FDNAMES": "tcp:unix"}

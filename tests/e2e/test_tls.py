@@ -96,7 +96,7 @@ def test_a_certificate_of_nobody_or_of_two_is_closed(
     with tls_server(*users[:-1], options=options) as process:
         with connected(process, name, *extensions) as client:
             client.send(b"list-rights\r\n")
-            assert client.rest() == b""
+            assert client.rest() == b"NOT_AUTHENTICATED\r\n"
         (said,) = process.events("not authenticated")
         assert why in str(said["reason"])
 

@@ -10,7 +10,6 @@ Before that, the rights of whoever is in no file any more are none.
 """
 
 import asyncio
-import itertools
 import math
 import os
 import socket
@@ -52,7 +51,7 @@ LOOK_S = 1.0
 class Entry:
     """How a client has come, and who it is."""
 
-    __slots__ = ("connection", "door", "found", "place", "served", "since_s", "source", "user")
+    __slots__ = ("connection", "door", "fault", "found", "place", "served", "since_s", "source", "user")
 
     def __init__(self, door: "Door", place: Place, source: object) -> None:
         self.door = door
@@ -61,6 +60,7 @@ class Entry:
         self.served = door.served_at(place)
         self.user = door.nobody
         self.found: Found | None = None
+        self.fault = ""  # why it can be nobody, whatever it says
         self.connection: Connection | None = None
         self.since_s = door.wall()
 
@@ -69,6 +69,8 @@ class Entry:
 
         Return how many bytes of it are not for the decoder; WAIT: more must come; REFUSED: nothing of it runs.
         """
+        if self.fault:
+            return self.refuse(connection, self.fault)
         if AUTH.startswith(data[: len(AUTH)]) and self.place.secure:
             end = data.find(b"\r\n")
             if len(data) > len(AUTH) and end >= 0:
@@ -89,8 +91,7 @@ class Entry:
         if found is None:
             digest = digest_of(token)
             return self.refuse(connection, access.fault_of(digest, now_s) if digest else "its auth has no token")
-        user = self.door.users[found.user]
-        if user is not self.user and user.connection_count >= user.connections_max:
+        if self.door.users[found.user] is not self.user and self.door.is_full(found.user):
             return self.refuse(connection, f"{found.user} has as many connections as it may")
         self.leave()
         self.become(found)
@@ -194,6 +195,7 @@ class Door:
             engine.audit = self.audit.acted
         self.loop = loop
         self.strangers_max = max(1, min(clients.connections_max, clients.sockets_max) // limits.STRANGERS_PART)
+        clients.guard = self
         clients.turn.by_user = self.files is not None
         self.handshakes = open_handshakes(clients, self.shaken) if self.contexts else None
         self.place_of = {context: place for place, context in self.contexts.items()}
@@ -221,35 +223,38 @@ class Door:
             return
         access = self.files.access
         entry = Entry(self, place, source_of(fd))
-        found = None
+        found: Found | None = None
         if certificate is not None:
             found = access.by_certificate(certificate.names, certificate.ends_at)
             if found is None or certificate.ends_at <= self.wall():
                 # A session of TLS 1.2 that goes on has a certificate that was looked at when it began.
-                why = "its certificate has ended" if found else access.fault_of(tuple(certificate.names), self.wall())
-                self.turn_away(fd, entry, why)
-                return
+                names = tuple(certificate.names)
+                entry.fault = "its certificate has ended" if found else access.fault_of(names, self.wall())
+                found = None
         elif place.user:
             found = access.by_listener(place.user)
         elif place.is_unix and isinstance(entry.source, int):
             found = access.by_uid(entry.source)
-        if found is not None:
-            user = self.users[found.user]
-            if user.connection_count >= user.connections_max:
-                self.turn_away(fd, entry, f"{found.user} has as many connections as it may")
-                return
-        elif self.crowd.count >= self.strangers_max:
-            self.make_room("strangers have no more places")
+        if found is not None and self.is_full(found.user):
+            found, entry.fault = None, f"{found.user} has as many connections as it may"
+        if found is None and self.crowd.count >= self.strangers_max:
+            self.push_out("strangers have no more places")
         entry.become(found)
         way.entry = entry
         self.clients.take(fd, place.is_unix, way)
 
-    def turn_away(self, fd: int, entry: Entry, why: str) -> None:
-        """Close a client that has no connection yet."""
-        self.report("not authenticated", entry, why)
-        os.close(fd)
+    def is_full(self, name: str) -> bool:
+        """Whether a user has as many connections as it may."""
+        user = self.users[name]
+        return user.connection_count >= user.connections_max
 
     # --- leaving ------------------------------------------------------------------------------------------------------
+
+    def push_out(self, why: str = "there are no more places") -> None:
+        """Put the oldest stranger of the source with most out; nothing where there is none."""
+        entry = self.crowd.oldest_of_most()
+        if entry is not None:
+            self.put_out(entry, "pushed out", why)
 
     def put_out(self, entry: Entry, what: str, why: str) -> None:
         """Close a connection."""
@@ -258,13 +263,6 @@ class Door:
             self.counts[what] += 1
             self.report("connection closed by access", entry, why)
             self.clients.release(connection)
-
-    def make_room(self, why: str) -> bool:
-        """Put the oldest stranger of the source with most out; False: there is none."""
-        entry = self.crowd.oldest_of_most()
-        if entry is not None:
-            self.put_out(entry, "pushed out", why)
-        return entry is not None
 
     def end_by(self, until_s: float, entry: Entry) -> None:
         """Close a connection by then: that by which it is somebody's ends."""
@@ -409,6 +407,11 @@ class Door:
             found["certificate-seconds-left"] = min(each.ends_at for each in self.contexts.values()) - now_s
         return {key: str(int(value)) for key, value in found.items()}
 
+    def close(self) -> None:
+        """End the handshakes."""
+        if self.handshakes is not None:
+            self.handshakes.stop()
+
 
 class Host:
     """Lets clients in that connect at a place without TLS."""
@@ -420,10 +423,6 @@ class Host:
     def meet(self, fd: int) -> None:
         """Let a client in that was accepted."""
         self.door.enter(fd, self.place, Socket())
-
-    def make_room(self) -> bool:
-        """Put a stranger out, as there is no place for another client; False: there is none."""
-        return self.door.make_room("there are no more places")
 
 
 def fault_of(read: Callable[[], object]) -> str:
@@ -437,6 +436,7 @@ def fault_of(read: Callable[[], object]) -> str:
 
 def context_of(settings: "Settings", place: Place) -> "ServerContext":
     """Return how TLS is spoken at a place. Raises ValueError: a file is wrong."""
+    from beanpole.server.handshakes import Handshakes  # noqa: F401, PLC0415 - see there; another user may not read it
     from beanpole.server.tlscontext import ServerContext  # noqa: PLC0415 - see open_handshakes
 
     return ServerContext(settings.tls_cert, settings.tls_key, place.client_ca or None, place.certificate_required)

@@ -43,6 +43,7 @@ cdef class EpollTransport(EventQueue):
     cdef list by_fd                      # Connection or None, by its socket's descriptor
     cdef public object open_link         # `Callable[[EpollTransport, int, bytes], object]` takes a link; None: nobody asks for one
     cdef public object link_targets      # `Container[tuple[str, int]]`: clusters and epochs for which a link is taken
+    cdef public object guard             # who lets clients in, of server.door; None: nobody has to
     cdef dict greeters                   # listeners -> Greeter, of those whose clients are met by one
     cdef readonly dict strangers         # descriptors -> Carrier, of those that are no clients yet, in order
     cdef readonly dict carriers          # descriptors -> Carrier
@@ -56,6 +57,7 @@ cdef class EpollTransport(EventQueue):
     cdef int note_events(self, int64_t now_ns, epoll_event *events, int count) except -1
     cdef int note(self, int64_t now_ns, Connection connection, unsigned int events) except -1
     cdef int accept(self, int64_t now_ns, int listener) except -1
+    cdef bint has_crowd(self) except -1
     cdef bint make_room(self, int64_t now_ns) except -1
     cdef Connection join(self, int64_t now_ns, int fd, bint thorough, bint own, Socket socket=*)
     cdef Connection open(self, int64_t now_ns, Socket socket, bint own)

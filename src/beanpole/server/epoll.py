@@ -175,9 +175,6 @@ class Welcome(Greeter):
         self.host.meet(fd)
         return 0
 
-    def make_room(self, now_ns):
-        return self.host.make_room()
-
 
 @cython.cclass
 class EpollTransport(EventQueue):
@@ -359,16 +356,21 @@ class EpollTransport(EventQueue):
                 self.join(now_ns, fd, self.listeners[listener], False)
             except OSError as error:
                 return self.pause_accepting(now_ns, error.errno)
-            if self.observe_connections:
-                self.observer.connection_opened(fd)
         return 0
 
+    def has_crowd(self):
+        """Whether somebody has a connection who has not shown who it is."""
+        return self.guard is not None and self.guard.crowd.count > 0
+
     def make_room(self, now_ns):
-        """Close one that is no client yet, for another; False: there is none."""
-        made: cython.bint = False
+        """Close one that is no client yet, or has not shown who it is, for another; False: there is none."""
         for each in self.greeters.values():
-            made = made or cython.cast(Greeter, each, typecheck=True).make_room(now_ns)
-        return made
+            if cython.cast(Greeter, each, typecheck=True).make_room(now_ns):
+                return True
+        if not self.has_crowd():
+            return False
+        self.guard.push_out()
+        return True
 
     def join(self, now_ns, fd, thorough, own, socket=None):
         """Serve a connected socket, by a :class:`Socket` if that is given; it is closed if it can't be watched."""
@@ -415,11 +417,9 @@ class EpollTransport(EventQueue):
         """
         with contextlib.suppress(OSError):
             self.join(self.now(), fd, thorough, False, socket)
-            if self.observe_connections:
-                self.observer.connection_opened(fd)
 
     def greet(self, fd: cython.int, is_unix: cython.bint, host: object) -> None:
-        """Accept connections from a listening socket for a host, which has `meet` and `make_room` as a greeter has."""
+        """Accept connections from a listening socket for a host, which has a `meet`."""
         welcome: Welcome = Welcome()
         welcome.host = host
         self.greeters[fd] = welcome

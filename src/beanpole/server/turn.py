@@ -258,11 +258,12 @@ class Turn:
                 connection = cython.cast(Connection, owner, typecheck=True)
                 connection.end_reply()
                 connection.finished |= connection.session.quitting  # its client has come back by another one
-                if self.cost_left_ns > 0:
+                if self.cost_left_ns > 0 and not self.by_user:
                     self.serve(now_ns, connection)
-                else:
-                    self.add_arrived(connection)
-                    self.add_sending(connection)
+                    continue
+                if not connection.hungry or connection.transport.readable or not self.by_user:
+                    self.add_arrived(connection)  # in its user's part of the next turn
+                self.add_sending(connection)
         return 0
 
     def add_arrived(self, connection):

@@ -60,7 +60,7 @@ class House:
         (self.listener,) = self.door.bind(0, [])
         self.listener.setblocking(False)
         self.listener.listen(1_000)
-        self.loop.call_later = lambda *_: None  # type: ignore[method-assign,assignment]
+        self.loop.call_later = lambda *_: None  # type: ignore[method-assign]
         self.door.open(self.clients, [self.listener], observer, self.loop)  # type: ignore[arg-type]
         self.open: list[socket.socket] = []
 
