@@ -10,7 +10,7 @@ import pytest
 
 from beanpole.access import tokens
 from tests.certificates import made
-from tests.e2e.process import Client, Process, serving
+from tests.e2e.process import Client, Process, serving, wait_until
 from tests.servers import HOST, REPLY_TIMEOUT_S
 
 LOCALHOST = f"subjectAltName=IP:{HOST}"
@@ -109,3 +109,16 @@ def test_plain_bytes_run_nothing() -> None:
             client.rest()
         with connected(process) as client:
             assert client.statistic("current-jobs-ready") == 0
+
+
+def test_a_certificate_that_ends_soon_is_said_in_the_log_and_in_stats() -> None:
+    pair = made("ending", LOCALHOST, signer="ca", days=13)
+    with serving(
+        "-l", f"tls:{HOST}:0", "--tls-cert", str(pair.cert), "--tls-key", str(pair.key), listen=False
+    ) as process:
+        with connected(process) as client:
+            client.send(b"stats\r\n")
+            stats = dict(line.split(": ") for line in client.body().decode().splitlines()[1:])
+        assert 12 * 86_400 < int(stats["certificate-seconds-left"]) <= 13 * 86_400
+        assert stats["handshakes-ok"] == "1"
+        wait_until(lambda: process.events("certificate ends"), "the end is said")
