@@ -42,8 +42,8 @@ NOT_FOUND = {
 class Known:
     """What decides: of an engine without users, and of one of its sessions."""
 
-    jobs: dict[int, tuple[str, str, bool]] = field(default_factory=dict)
-    """Of each job its tube, its state, and whether the session holds it."""
+    jobs: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """Of each job its tube and its state."""
     used: str = "default"
     watched: Iterable[str] = ()
     splits: Iterable[str] = ()
@@ -100,9 +100,9 @@ class Rights:
         return self.lacks("put", dead[1]) if dead else None
 
     def missing_for_job(self, known: Known, verb: str, id: int, options: dict[str, str]) -> tuple[str, str] | None:
-        tube, state, is_held = known.jobs.get(id, ("", "", False))
-        if not tube or (verb == "delete" and is_held):
-            return None
+        tube, state = known.jobs.get(id, ("", ""))
+        if not tube or (verb == "delete" and state == "reserved"):
+            return None  # whoever does not hold it hears that it is not there
         right = ("reserve" if state == "ready" else "manage") if verb == "delete" else OF_JOBS[verb]
         if not self.has(right, tube) and not (verb == "delete" and self.has("manage", tube)):
             return (right if self.has("any", tube) else "", tube)

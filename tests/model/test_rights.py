@@ -134,14 +134,13 @@ class Twins(RuleBasedStateMachine):
     def look(self, name: str) -> Known:
         """What decides about the next command of a session."""
         known = self.known[name]
-        number = self.without.connections[name].session.number
         known.jobs = {}
         tubes = [line[2:] for line in self.ask("list-tubes").splitlines() if line.startswith("- ")]
         for tube in tubes:
             for state in ("ready", "reserved", "delayed", "buried"):
-                for line in self.ask(f"list-jobs {tube} {state} 99 fields=session").splitlines():
+                for line in self.ask(f"list-jobs {tube} {state} 99").splitlines():
                     if line.startswith("JOB "):
-                        known.jobs[int(line.split()[1])] = (tube, state, f" session={number} " in f"{line} ")
+                        known.jobs[int(line.split()[1])] = (tube, state)
         known.splits = [tube for tube in ("t", "t2") if self.splits(f"{tube};g")]
         return known
 

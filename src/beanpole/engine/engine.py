@@ -19,7 +19,7 @@ best of them, and only then is any of them answered that there is none.
 import cython
 from cython.cimports.beanpole.engine.commands.hiding import begin_renewal, begin_standing
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, abandon, attend, leave_to_ticks
-from cython.cimports.beanpole.engine.commands.rights import Verdict, ask, subject_of
+from cython.cimports.beanpole.engine.commands.rights import Verdict, ask, may_at_once, subject_of
 from cython.cimports.beanpole.engine.commands.serve import offer_all, offer_opened
 from cython.cimports.beanpole.engine.commands.table import rows
 from cython.cimports.beanpole.engine.policies.attempts import (
@@ -216,7 +216,7 @@ class Engine(Queue):
             return Outcome.AGAIN
         subject: bytes = None  # of what belongs into the audit; found before a job is gone
         refused_count: uint64_t = 0
-        if session.user is not None:
+        if session.user is not None and not may_at_once(session, cython.cast(cython.int, command.verb)):
             verdict: cython.int = ask(self, session, command)
             if verdict != Verdict.ALLOWED:
                 return self.end_refused(now_ns, session, command, verdict)

@@ -6,7 +6,7 @@ touch-many and clear-tube; cancel-job and cancel-key, for which it does not matt
 
 import cython
 from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin, group_given
-from cython.cimports.beanpole.engine.commands.rights import may_delete
+from cython.cimports.beanpole.engine.commands.rights import may_delete, refuse_delete
 from cython.cimports.beanpole.engine.commands.serve import offer
 from cython.cimports.beanpole.engine.policies.attempts import (
     Why,
@@ -285,7 +285,9 @@ RESTING = cython.declare(cython.int, 1 << State.READY | 1 << State.DELAYED | 1 <
 
 def delete(queue, now_ns, session, command):
     """delete: a job in any state, unless another session holds it."""
-    return session.out.word(Word.DELETED) if delete_job(queue, session, command.id) else queue.not_found(session)
+    if delete_job(queue, session, command.id):
+        return session.out.word(Word.DELETED)
+    return queue.not_found(session) if session.user is None else refuse_delete(queue, session, command)
 
 
 def delete_job(queue, session, id):
@@ -293,7 +295,7 @@ def delete_job(queue, session, id):
     job: Job = queue.jobs.find(id)
     if job is None or (job.state == State.RESERVED and not is_held_by(job, session)):
         return False
-    if session.user is not None and not may_delete(session, job):
+    if session.user is not None and not is_held_by(job, session) and not may_delete(session, job):
         return False
     job.tube.delete_count += 1
     if job.tube.breaker is not None and job.state == State.RESERVED:

@@ -6,6 +6,7 @@ from beanpole.engine.state.queue cimport Queue
 from beanpole.engine.state.session cimport Session
 from beanpole.protocol.commands cimport VERB_COUNT, Command
 from beanpole.protocol.replies cimport Word
+from beanpole.protocol.rights cimport Right
 
 cpdef enum Of:
     # Of what a command asks for its right.
@@ -36,10 +37,29 @@ cdef struct Asked:
     Word refusal
 
 cdef Asked[VERB_COUNT] asked_of          # by Verb
+
+cdef inline bint may_at_once(Session session, int verb) noexcept:
+    # Whether it is clear at once that a session of a user may run a command, which is not for the audit: then this counts
+    # it. So it is with most.
+    cdef Asked *asked = &asked_of[verb]
+    if session.standing.version != session.user.version:
+        return False
+    if asked.of == Of.USED and asked.right != Right.MANAGE:
+        if session.standing.rights & (asked.right | Right.STATS) != asked.right:
+            return False
+    elif asked.of == Of.WATCHED:
+        if session.standing.hidden_count == len(session.watches):
+            return False
+    elif asked.of != Of.NOTHING:
+        return False
+    session.user.command_count += 1
+    return True
+
 cdef int ask(Queue queue, Session session, Command command) except -1
 cdef int refuse(Queue queue, Session session, int right, bytes name, Word refusal) except -1
 cdef int refuse_late(Queue queue, Session session, Command command, int right, bytes name) except -1
 cdef bytes subject_of(Queue queue, Session session, Command command, bint refused)
+cdef int refuse_delete(Queue queue, Session session, Command command) except -1
 cdef bint may_delete(Session session, Job job) except -1
 cdef bint may_see_all(Session session) noexcept
 

@@ -10,7 +10,7 @@ What a command says of several tubes (lists, pages, ``stats``) it leaves out its
 
 import cython
 from cython.cimports.beanpole.engine.commands.hiding import find_used, renew
-from cython.cimports.beanpole.engine.state.job import Job, State, is_held_by
+from cython.cimports.beanpole.engine.state.job import Job, State
 from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.schedule import Schedule
 from cython.cimports.beanpole.engine.state.session import Session, Standing
@@ -113,7 +113,10 @@ fill_asked()
 
 
 def ask(queue, session, command):
-    """Decide whether a session of a user may run a command, and answer it if not; return a Verdict."""
+    """Decide whether a session of a user may run a command, and answer it if not; return a Verdict.
+
+    Most need no decision (``may_at_once``).
+    """
     user: User = session.user
     asked = cython.address(asked_of[cython.cast(cython.int, command.verb)])
     standing: Standing = session.standing
@@ -127,7 +130,7 @@ def ask(queue, session, command):
     if session.quitting:
         session.out.word(Word.OUT_OF_MEMORY)
         return Verdict.REFUSED
-    if asked.of == Of.NOTHING or user.admin:
+    if asked.of == Of.NOTHING or asked.of == Of.HOLDER or user.admin:  # delete asks when it has found its job
         return Verdict.ALLOWED
     if asked.of == Of.USED:
         if standing.rights & asked.right:
@@ -138,7 +141,7 @@ def ask(queue, session, command):
             return Verdict.ALLOWED
         name: bytes = cython.cast(Watch, session.watches[0], typecheck=True).tube.name
         return refuse(queue, session, asked.right, name, asked.refusal)
-    if asked.of == Of.JOB or asked.of == Of.HOLDER or asked.of == Of.CHANGED:
+    if asked.of == Of.JOB or asked.of == Of.CHANGED:
         return ask_of_job(queue, session, command, asked)
     if asked.of == Of.SCHEDULE or asked.of == Of.DOCUMENT:
         return ask_of_schedule(queue, session, command, asked)
@@ -153,10 +156,6 @@ def ask_of_job(queue: Queue, session: Session, command: Command, asked: cython.p
     job: Job = queue.jobs.find(command.args.id if command.verb > Verb.EXPECTED_CRLF else command.id)
     if job is None:
         return Verdict.ALLOWED
-    if asked.of == Of.HOLDER:
-        if may_delete(session, job):
-            return Verdict.ALLOWED
-        right = Right.RESERVE if job.state == State.READY else Right.MANAGE
     name: bytes = job.tube.name
     rights: cython.int = user.rights(name, len(name))
     if rights & right == 0:
@@ -171,11 +170,20 @@ def ask_of_job(queue: Queue, session: Session, command: Command, asked: cython.p
 
 
 def may_delete(session, job):
-    """Whether the user of a session may delete a job that nobody else holds."""
-    if is_held_by(job, session):
-        return True
+    """Whether the user of a session may delete a job that nobody holds."""
     right: cython.int = Right.RESERVE | Right.MANAGE if job.state == State.READY else Right.MANAGE
     return session.user.rights(job.tube.name, len(job.tube.name)) & right != 0
+
+
+def refuse_delete(queue, session, command):
+    """Refuse a delete, if its job is there, and nobody else holds it: then a right is missing."""
+    job: Job = queue.jobs.find(command.id)
+    if job is None or job.state == State.RESERVED:
+        return queue.not_found(session)
+    name: bytes = job.tube.name
+    session.read_index = queue.records.index
+    right: cython.int = Right.RESERVE if job.state == State.READY else Right.MANAGE
+    return refuse_late(queue, session, command, right if session.user.rights(name, len(name)) else 0, name)
 
 
 @cython.cfunc
@@ -262,7 +270,7 @@ def subject_of(queue, session, command, refused):
         return cython.cast(Watch, session.watches[0], typecheck=True).tube.name
     if asked.of == Of.JOB or asked.of == Of.HOLDER or asked.of == Of.CHANGED:
         job: Job = queue.jobs.find(command.args.id if command.verb > Verb.EXPECTED_CRLF else command.id)
-        if job is None or (asked.of == Of.HOLDER and is_held_by(job, session)):
+        if job is None or (asked.of == Of.HOLDER and job.state == State.RESERVED):
             return None
         return job.tube.name
     if asked.of == Of.SERVER:
