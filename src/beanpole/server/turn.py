@@ -47,6 +47,18 @@ def nothing() -> None:
     """Do nothing: whoever runs the turns looks at :attr:`Turn.busy`."""
 
 
+@cython.cfunc
+def are_of_several(waiting: list) -> cython.bint:
+    """Whether some connections are of more users than one."""
+    first: Session = None
+    for each in waiting:
+        session: Session = cython.cast(Connection, each, typecheck=True).session
+        if first is not None and session.user is not first.user:
+            return True
+        first = session
+    return False
+
+
 @cython.cclass
 class Turn:
     """The turns of one server, one after the other. The fields stand in ``turn.pxd``."""
@@ -161,7 +173,7 @@ class Turn:
 
     def serve_list(self, now_ns, waiting, until_ns):
         """Serve connections until no more than `until_ns` is left of the turn; return those that were not served."""
-        if self.by_user and len(waiting) > 1:
+        if self.by_user and are_of_several(waiting):
             return self.serve_by_user(now_ns, waiting, until_ns)
         at: cython.Py_ssize_t = 0
         count: cython.Py_ssize_t = len(waiting)
