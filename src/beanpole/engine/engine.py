@@ -216,7 +216,7 @@ class Engine(Queue):
             return Outcome.AGAIN
         subject: bytes = None  # of what belongs into the audit; found before a job is gone
         refused_count: uint64_t = 0
-        if session.user is not None and not may_at_once(session, cython.cast(cython.int, command.verb)):
+        if session.user is not None and not may_at_once(self, session, command):
             verdict: cython.int = ask(self, session, command)
             if verdict != Verdict.ALLOWED:
                 return self.end_refused(now_ns, session, command, verdict)

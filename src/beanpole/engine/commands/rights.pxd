@@ -1,7 +1,7 @@
 # The header of rights.py.
 from libc.stdint cimport int64_t, uint8_t
 
-from beanpole.engine.state.job cimport Job
+from beanpole.engine.state.job cimport Job, is_held_by
 from beanpole.engine.state.queue cimport Queue
 from beanpole.engine.state.session cimport Session
 from beanpole.protocol.commands cimport VERB_COUNT, Command
@@ -38,10 +38,11 @@ cdef struct Asked:
 
 cdef Asked[VERB_COUNT] asked_of          # by Verb
 
-cdef inline bint may_at_once(Session session, int verb) noexcept:
+cdef inline bint may_at_once(Queue queue, Session session, Command command) except -1:
     # Whether it is clear at once that a session of a user may run a command, which is not for the audit: then this counts
     # it. So it is with most.
-    cdef Asked *asked = &asked_of[verb]
+    cdef Asked *asked = &asked_of[<int> command.verb]
+    cdef Job job
     if session.standing.version != session.user.version:
         return False
     if asked.of == Of.USED and asked.right != Right.MANAGE:
@@ -49,6 +50,10 @@ cdef inline bint may_at_once(Session session, int verb) noexcept:
             return False
     elif asked.of == Of.WATCHED:
         if session.standing.hidden_count == len(session.watches):
+            return False
+    elif asked.of == Of.HOLDER:
+        job = queue.jobs.find(command.id)
+        if job is None or not is_held_by(job, session):
             return False
     elif asked.of != Of.NOTHING:
         return False
