@@ -185,10 +185,12 @@ def cell(verb: int, name: str, place: str) -> str:
     ``-`` and a right: the user lacks that. Then nothing changes, nor is counted.
     """
     found = Try(name, place, hears=True)
-    before = found.seen()
+    before = found.seen() if name == "none" else None
     reply = found.reply(verb)
     word, _, rest = reply.partition(" ")
     if word == "FORBIDDEN":
+        if before is None:
+            return f"-{rest.split()[0]}"
         assert found.seen() == before, f"{VERBS[verb]} is refused, and changes something"
         other = Try(name, place, hears=False)
         refusal = other.reply(verb).strip()
