@@ -4,7 +4,7 @@ A file is read when it has been the same for a while, as an editor may be in the
 may be a right one that gives less. One that has become wrong leaves in force what was read before.
 """
 
-from collections.abc import Collection, Container
+from collections.abc import Collection, Container, Sequence
 from pathlib import Path
 
 from beanpole.access.access import Access
@@ -15,6 +15,28 @@ from beanpole.files import stamp
 SETTLED_S = 5  # seconds for which files must be the same before they are read
 AGAIN_S = 60  # seconds after which files that are wrong are read again, and the error is said again
 WARNINGS_S = 3_600  # seconds after which warnings are looked for: tokens end with time
+
+
+class Watch:
+    """Whether files have changed, and then stayed as they are for a while: they may be read now."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = paths
+        self._seen = self._read = self._state()
+        self._since_s = 0.0
+
+    def _state(self) -> list[tuple[int, ...]]:
+        return [stamp(each) for each in self._paths]
+
+    def has_settled(self, now_s: float, *, at_once: bool = False) -> bool:
+        """Whether they are others than when this was last true, or are to be read `at_once`. Call it once a second."""
+        state = self._state()
+        if state != self._seen:
+            self._seen, self._since_s = state, now_s
+        if not at_once and (state == self._read or now_s - self._since_s < SETTLED_S):
+            return False
+        self._read = state
+        return True
 
 
 class AccessFiles:
@@ -28,39 +50,29 @@ class AccessFiles:
         unserved: Container[str] = UNSERVED,
     ) -> None:
         """Read them, as `load` does. Raises AccessError."""
-        self._paths = [path] if tokens is None else [path, tokens]
-        self._tokens = tokens
+        self._path, self._tokens = path, tokens
+        self._watch = Watch([path] if tokens is None else [path, tokens])
         self._listeners = listeners
         self._unserved = unserved
-        self._seen = self._read = self._reading = self._state()
-        self._since_s = 0.0
         self._error, self._error_s = "", 0.0
         self._warned: set[str] = set()
         self._warnings_s = 0.0
         self.access = load(path, tokens, listeners, unserved)
-
-    def _state(self) -> list[tuple[int, ...]]:
-        """Return what changes when one of the files does."""
-        return [stamp(each) for each in self._paths]
 
     def is_due(self, now_s: float, *, at_once: bool = False) -> bool:
         """Whether the files are to be read now: `read`, then `take`, before it is asked again. Call it once a second.
 
         `at_once`: somebody wants them to be read, whether they have changed or not, and to hear what is wrong.
         """
-        state = self._state()
-        if state != self._seen:
-            self._seen, self._since_s = state, now_s
         if at_once:
             self._error = ""
-        has_settled = state != self._read and now_s - self._since_s >= SETTLED_S
-        self._reading = state
-        return at_once or has_settled or (self._error != "" and now_s - self._error_s >= AGAIN_S)
+        has_settled = self._watch.has_settled(now_s, at_once=at_once)
+        return has_settled or (self._error != "" and now_s - self._error_s >= AGAIN_S)
 
     def read(self) -> Access | AccessError:
         """Read the files; return what they say, or what is wrong. Any thread may call it: nothing here changes."""
         try:
-            return load(self._paths[0], self._tokens, self._listeners, self._unserved)
+            return load(self._path, self._tokens, self._listeners, self._unserved)
         except AccessError as error:
             return error
 
@@ -73,7 +85,6 @@ class AccessFiles:
         Raises:
             AccessError: it is wrong. What was in force stays.
         """
-        self._read = self._reading
         if isinstance(found, AccessError):
             is_new = str(found) != self._error or now_s - self._error_s >= AGAIN_S
             if not is_new:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from beanpole.access.access import WARNING_S, Access, Found
 from beanpole.access.tokens import date_text, digest_of
-from beanpole.access.watch import AccessFiles
+from beanpole.access.watch import AccessFiles, Watch
 from beanpole.engine.state.user import User
 from beanpole.errors import AccessError, ExitCode, StartError
 from beanpole.protocol.extensions import ACCESS_FORMATS
@@ -156,6 +156,7 @@ class Door:
             self.files = AccessFiles(Path(settings.access), tokens, listeners) if settings.access else None
         except (AccessError, ValueError) as error:
             raise StartError(str(error), ExitCode.USAGE) from error
+        self.certificates = Watch([file for each in self.contexts.values() for file in each.files])
         if self.files is not None:
             self.take_users(self.files.access, None)
 
@@ -236,7 +237,8 @@ class Door:
         elif place.is_unix and isinstance(entry.source, int):
             found = access.by_uid(entry.source)
         if found is not None and self.is_full(found.user):
-            found, entry.fault = None, f"{found.user} has as many connections as it may"
+            entry.fault = f"{found.user} has as many connections as it may"
+            found = None
         if found is None and self.crowd.count >= self.strangers_max:
             self.push_out("strangers have no more places")
         entry.become(found)
@@ -282,9 +284,13 @@ class Door:
     def reread(self) -> None:
         """Read all files at once: an operator has asked for that."""
         self.asked = True
+        self.reread_certificates()
+        self.look_at_files()
+
+    def reread_certificates(self) -> None:
+        """Shake hands with the certificates that are there now."""
         for context in self.contexts.values():
             self.log_fault("certificates", fault_of(context.reread))
-        self.look_at_files()
 
     def look(self) -> None:
         """Do what is due each second."""
@@ -294,6 +300,8 @@ class Door:
         for until_s in [each for each in self.ends if each <= now_s]:
             self.look_again(self.ends[until_s])
         self.look_again(each for each in self.crowd if now_s - each.since_s >= limits.STRANGER_S)
+        if self.certificates.has_settled(now_s):
+            self.reread_certificates()
         for context in self.contexts.values():
             if context.ends_at <= now_s + WARNING_S and context.ends_at not in self.warned:
                 self.warned.add(context.ends_at)

@@ -48,6 +48,11 @@ class ServerContext:
         self.required = required
         self.reread()
 
+    @property
+    def files(self) -> list[Path]:
+        """What it is read from."""
+        return [Path(each) for each in (self.cert, self.key, self.client_ca) if each is not None]
+
     def reread(self) -> None:
         """Read the files again, for connections from here on. Raises ValueError: one is wrong, and nothing changes."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

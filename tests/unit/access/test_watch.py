@@ -7,7 +7,7 @@ import pytest
 
 from beanpole.access.access import WARNING_S, Access
 from beanpole.access.tokens import add
-from beanpole.access.watch import AGAIN_S, SETTLED_S, WARNINGS_S, AccessFiles
+from beanpole.access.watch import AGAIN_S, SETTLED_S, WARNINGS_S, AccessFiles, Watch
 from beanpole.errors import AccessError
 
 
@@ -128,3 +128,14 @@ def test_a_warning_is_given_once_when_its_time_comes(files: Files) -> None:
     (warning,) = files.used.warnings(files.now_s + WARNINGS_S)
     assert warning.startswith("b sha256:")
     assert files.used.warnings(files.now_s + 2 * WARNINGS_S) == []
+
+
+def test_files_that_have_changed_and_then_stayed_so_are_to_be_read_once(tmp_path: Path) -> None:
+    file = tmp_path / "cert.pem"
+    file.write_text("a")
+    watch = Watch([file])
+    assert not watch.has_settled(0)
+    file.write_text("ab")
+    assert [watch.has_settled(now_s) for now_s in (1, 3)] == [False, False]
+    file.write_text("abc")
+    assert [watch.has_settled(now_s) for now_s in (4, 8, 9, 10, 20)] == [False, False, True, False, False]
