@@ -1,8 +1,8 @@
 """What handshakes of TLS cost, and what they make a quiet client wait.
 
 Run with `python -m benchmarks.handshakes`. The first table is processor time: all that a server uses for a client that
-shakes hands and leaves, less what a plain one takes, beside `do_handshake` alone in this process. In the second a client
-of a plain listener asks now and then, while others do to the one with TLS what they should not.
+shakes hands and leaves, less what a plain one takes, beside `do_handshake` alone in this process. In the second a
+client of a plain listener asks now and then, while others do to the one with TLS what they should not.
 """
 
 import contextlib

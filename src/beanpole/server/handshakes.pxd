@@ -41,7 +41,7 @@ cdef class Handshakes(Greeter):
     cdef object outbox                   # deque, from it
     cdef int event_fd                    # readable when something is in `outbox`
     cdef object thread
-    cdef object timer                    # of `expire`; None: there is no stranger
+    cdef object timer                    # of `expire`; None: there was no stranger when it ran last
     cdef readonly dict counts            # how many ended how, by OUTCOMES
     cdef int give(self, Handshake handshake) except -1
     cdef int begin(self, int64_t now_ns) except -1

@@ -249,6 +249,9 @@ class Handshakes(Greeter):
         """End all handshakes, and the thread."""
         for each in list(self.strangers.values()):
             self.end(each, "closed")
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
         if self.thread is not None:
             self.inbox.put(None)
             self.thread.join()
@@ -409,9 +412,6 @@ class Handshakes(Greeter):
                 del self.ready[handshake.source]
         elif handshake.tls is not None and not handshake.waits_for_thread:
             self.begun_count -= 1
-        if not self.strangers and self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
         return 0
 
 
