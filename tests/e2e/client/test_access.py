@@ -87,6 +87,7 @@ def test_a_token_goes_to_the_unix_socket_of_a_server_with_users(
         trusting,
         lambda: trusting(token=TOKEN),
         lambda: shown("stranger", signer=""),
+        lambda: shown("nobody"),
     ],
 )
 def test_who_is_not_let_in_hears_so_whatever_it_wants(client: Callable[..., Any], login: Callable[[], Login]) -> None:
