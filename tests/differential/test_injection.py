@@ -52,6 +52,7 @@ NOBODY = 2**63
 """An id that no job has."""
 
 WITHOUT_METHOD = {b"list-extensions", b"cancel-reserve", b"get-schedule", b"list-schedules", b"keep-session"}
+WITHOUT_METHOD |= {b"auth", b"list-rights"}
 """The extensions that clients use by themselves, or by a method that is not called so."""
 
 METHODS = [verb.decode().replace("-", "_") for verb, _, _ in EXTENSIONS if verb not in WITHOUT_METHOD]

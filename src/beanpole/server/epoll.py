@@ -391,6 +391,8 @@ class EpollTransport(EventQueue):
         except OSError:
             self.turn.drop(now_ns, connection)
             raise
+        if self.observe_connections and not own:
+            self.observer.connection_opened(fd)
         if socket.readable:  # before there was a socket: what came behind a handshake
             self.turn.ready(connection)
         return connection
