@@ -195,7 +195,7 @@ def test_the_log_says_who_did_what_and_has_no_secret(site: Site) -> None:
         with site.client(b"auth " + wrong) as client:
             assert client.rest() == NOT_AUTHENTICATED
         acts = [tuple(event[key] for key in ("user", "command", "tube", "result")) for event in process.events("audit")]
-        assert acts == [("shop", "kick", "orders", "refused"), ("admin", "delete", "orders", "done")]
+        assert acts == [("shop", "kick", "orders", "refused"), ("admin", "delete", "orders", "allowed")]
         assert [event["reason"] for event in process.events("not authenticated")] == ["nobody has this token"]
         assert not [each for each in (site.shop, wrong, b"a-secret!") if each.decode() in process.output]
 

@@ -107,6 +107,7 @@ def test_plain_bytes_run_nothing() -> None:
             client = Client(raw)
             client.send(b"put 0 0 60 1\r\na\r\n")
             client.rest()
+        wait_until(lambda: process.events("no TLS"), "the log says what the client did wrong")
         with connected(process) as client:
             assert client.statistic("current-jobs-ready") == 0
 

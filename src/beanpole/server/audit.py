@@ -57,7 +57,7 @@ class Audit:
                 "peer": self.describe(client),
                 "command": str(Verb(verb).name).lower().replace("_", "-"),
                 "tube": tube.decode("ascii", "backslashreplace"),
-                "result": "done" if allowed else "refused",
+                "result": "allowed" if allowed else "refused",
             },
         )
 

@@ -148,6 +148,7 @@ class Door:
         self.asked = False  # the files are to be read whether they have changed or not
         self.reading: asyncio.Future[Access | AccessError] | None = None
         self.looking: list[Entry] = []  # who may have to go
+        self.plain_count = 0  # clients that spoke no TLS where it is spoken, of which was told
         self.counts = dict.fromkeys(("refused", "pushed out", "too slow", "ended"), 0)
         listeners = [each.user for each in places if each.user]
         try:
@@ -297,6 +298,11 @@ class Door:
         self.loop.call_later(LOOK_S, self.look)
         self.audit.flush()
         now_s = self.wall()
+        if self.handshakes is not None and self.handshakes.counts["plain"] > self.plain_count:
+            new_count = self.handshakes.counts["plain"] - self.plain_count
+            self.plain_count += new_count
+            advice = "connect with beanstalks://, or by stunnel: this listener speaks TLS alone"
+            self.logger.warning("no TLS", clients=new_count, advice=advice)
         for until_s in [each for each in self.ends if each <= now_s]:
             self.look_again(self.ends[until_s])
         self.look_again(each for each in self.crowd if now_s - each.since_s >= limits.STRANGER_S)

@@ -29,7 +29,7 @@ FIRST = {
     "peer": "peer of c",
     "command": "kick-job",
     "tube": "a",
-    "result": "done",
+    "result": "allowed",
     "event": "audit",
 }
 
