@@ -161,6 +161,8 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
         watched = [watch] if isinstance(watch, str) else watch
         self._session = Session(known, use, watched, self._called, wall_s, os.getpid)
         self._session.may_cancel = self._may_cancel
+        # Where there may be users: who has asked hears which right is missing.
+        self._session.asks = self._addresses.server.tls or self._login != Login()
         self._called_by_caller = name
         self._timeout_s = timeout
         self._connect_timeout_s = connect_timeout
@@ -391,8 +393,9 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
 
         A node of a cluster may accept a connection and then find that it can't reach the leader. So where there is
         another address, the connection only counts when something was answered: if need be to a command without effect.
-        So it is after a loss, as whatever stands in front of a server that is gone may still accept connections, and
-        over TLS, where a server that refuses a certificate says so when the client takes the handshake for done.
+        So it is after a loss, as whatever stands in front of a server that is gone may still accept connections. Over
+        TLS, where a server that refuses a certificate says so when the client takes the handshake for done, something
+        is always asked (`asks` of the session).
         """
         try:
             if auth:
@@ -400,7 +403,7 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
                 await self._done(self._ship(link, shipment))
                 self._session.authenticated(shipment.replies[0])
             commands = self._session.greeting()
-            is_doubtful = len(self._addresses) > 1 or self._outage.is_on or self._address.tls
+            is_doubtful = len(self._addresses) > 1 or self._outage.is_on
             if not commands and not auth and is_doubtful:
                 commands = [wire.command(b"watch", DEFAULT_TUBE)]
             if commands:

@@ -217,7 +217,7 @@ class Session(Generic[B]):
         self.features: frozenset[str] | None = None
         """What the server of this connection has listed; None: it was not asked."""
         self.asks = False
-        """Whether a new connection begins with that question, as the client has needed the answer once."""
+        """Whether a new connection begins with that question: the client has needed the answer once, or has a login."""
         self._beginning = (using, list(self.watching))
         for tube in (using, *self.watching):
             wire.tube_name(tube)

@@ -212,7 +212,7 @@ class Client(BaseClient[B], Blocking, Generic[B]):
 
     `name` is what the connections are called, for people who look at the server's sessions. It is sent, with the next
     command, when the client has asked the server for its `features` and that has names; a client that uses commands of
-    beanstalkd alone does not ask. None: ``host:pid program version``; empty: nothing.
+    beanstalkd alone does not ask, unless it has a login or TLS. None: ``host:pid program version``; empty: nothing.
 
     `login` says how the client shows who it is, and whom it believes, at ``beanstalks://host``, where everything is
     encrypted and the name of the server is verified: see :class:`~beanpole.client.login.Login`. Without one there is

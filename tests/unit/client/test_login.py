@@ -23,7 +23,7 @@ from beanpole import (
     UnknownCommandError,
 )
 from tests import certificates
-from tests.unit.client.peer import ALIVE, ASK, CLOSE, NONE, WAIT_S, Maker, Peer, Steps
+from tests.unit.client.peer import ASK, CLOSE, NONE, WAIT_S, Maker, Peer, Steps
 
 PUT = (b"put 65536 0 60 1\r\nx\r\n", b"INSERTED 1\r\n")
 TOKEN = "bp_" + "t" * 43
@@ -65,8 +65,8 @@ def token_file(folder: Path, text: str = TOKEN + "\n", mode: int = 0o600) -> Pat
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
-def test_over_tls_a_client_hears_something_before_it_sends_a_command(make: Maker, host: str) -> None:
-    with Peer([ALIVE, PUT, PUT], tls=server_context()) as peer:
+def test_over_tls_a_client_asks_what_the_server_has_before_it_sends_a_command(make: Maker, host: str) -> None:
+    with Peer([NONE, PUT, PUT], tls=server_context()) as peer:
         client = client_of(make, peer, host=host)
         assert [client.put("x"), client.put("x")] == [1, 1]
         client.close()
@@ -81,7 +81,7 @@ def test_the_token_is_the_first_line_and_what_follows_waits_for_the_answer(make:
         return AUTH[1]
 
     greeting = (b"use mail\r\n", b"USING mail\r\n")
-    with Peer([(AUTH[0], answer), greeting, PUT], [AUTH, greeting, PUT], tls=server_context()) as peer:
+    with Peer([(AUTH[0], answer), greeting, NONE, PUT], [AUTH, greeting, NONE, PUT], tls=server_context()) as peer:
         client = client_of(make, peer, trusting(token_file=file), use="mail")
         client.put("x")
         client.close()
@@ -100,20 +100,21 @@ def test_a_token_goes_to_a_unix_socket(make: Maker, tmp_path: Path) -> None:
             connection, _ = listener.accept()
             with connection:
                 received.append(connection.recv(1000))
-                connection.sendall(AUTH[1])
-                received.append(connection.recv(1000))
+                for answer in (AUTH[1], NONE[1]):
+                    connection.sendall(answer)
+                    received.append(connection.recv(1000))
                 connection.sendall(PUT[1])
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         make(Address(path=str(tmp_path / "s")), login=Login(token=TOKEN)).put("x")
         thread.join(WAIT_S)
-    assert received == [AUTH[0], PUT[0]]
+    assert received == [AUTH[0], ASK, PUT[0]]
 
 
 def test_a_token_file_is_read_for_each_connection(make: Maker, tmp_path: Path) -> None:
     file = token_file(tmp_path)
-    with Peer([AUTH, PUT], [(b"auth bp_new\r\n", AUTH[1]), PUT], tls=server_context()) as peer:
+    with Peer([AUTH, NONE, PUT], [(b"auth bp_new\r\n", AUTH[1]), NONE, PUT], tls=server_context()) as peer:
         client = client_of(make, peer, trusting(token_file=file))
         client.put("x")
         client.close()
@@ -127,7 +128,7 @@ def test_the_variables_are_those_of_the_server_that_a_variable_names(
 ) -> None:
     monkeypatch.setenv("BEANPOLE_CA", str(certificates.made("ca").cert))
     monkeypatch.setenv("BEANPOLE_TOKEN_FILE", str(token_file(tmp_path)))
-    with Peer([AUTH, PUT], tls=server_context()) as peer:
+    with Peer([AUTH, NONE, PUT], tls=server_context()) as peer:
         monkeypatch.setenv("BEANPOLE_URL", f"beanstalks://localhost:{peer.address[1]}")
         client = make()
         client.put("x")
@@ -147,7 +148,7 @@ def test_a_refused_token_is_not_tried_again(make: Maker) -> None:
 
 
 def test_who_has_lost_the_connection_is_not_patient_with_a_refused_token(make: Maker) -> None:
-    with Peer([AUTH, PUT, (b"peek 1\r\n", CLOSE)], [REFUSED], tls=server_context()) as peer:
+    with Peer([AUTH, NONE, PUT, (b"peek 1\r\n", CLOSE)], [REFUSED], tls=server_context()) as peer:
         client = client_of(make, peer, trusting(token=TOKEN), patience=None)
         client.put("x")
         with pytest.raises(NotAuthenticatedError):
@@ -280,7 +281,7 @@ def test_a_client_shows_its_certificate(make: Maker, version: ssl.TLSVersion) ->
     context = server_context(client_ca="ca")
     context.maximum_version = version
     shop = certificates.made("shop", signer="ca")
-    with Peer([ALIVE, PUT], tls=context) as peer:
+    with Peer([NONE, PUT], tls=context) as peer:
         client = client_of(make, peer, trusting(cert=shop.cert, cert_key=shop.key))
         client.put("x")
         client.close()
@@ -305,7 +306,7 @@ def test_a_new_certificate_counts_from_the_next_connection_on(make: Maker, tmp_p
     ca = tmp_path / "ca.pem"
     ca.write_bytes(certificates.made("stranger").cert.read_bytes())
     os.utime(ca, (1, 1))
-    with Peer([ALIVE, PUT], tls=server_context()) as peer:
+    with Peer([NONE, PUT], tls=server_context()) as peer:
         login = Login(ca=ca)
         first = login.context()
         assert login.context() is first
@@ -401,7 +402,7 @@ def test_a_pipeline_that_is_larger_than_all_buffers(make: Maker) -> None:
     body = "x" * 60_000
     put = f"put 65536 0 60 60000\r\n{body}\r\n".encode()
     steps: Steps = [(put, b"INSERTED 1\r\n") for _ in range(100)]
-    with Peer([ALIVE, *steps], tls=server_context()) as peer:
+    with Peer([NONE, *steps], tls=server_context()) as peer:
         client = client_of(make, peer)
         with client.pipeline() as p:
             results = [p.put(body) for _ in range(100)]
