@@ -37,6 +37,10 @@ USERS = """
 [user.shop]
 admin = true
 certificates = ["CN=shop"]
+
+[user.part]
+certificates = ["CN=part"]
+reserve = ["jobs"]
 """
 
 
@@ -106,6 +110,15 @@ def test_a_worker_and_what_its_handlers_put(options: list[str], tmp_path: Path, 
         _, said = process.communicate(timeout=60)
     assert process.returncode == 5, said
     assert "NOT_AUTHENTICATED: the server does not know who this is" in said
+
+
+def test_a_worker_that_may_not_reserve_its_tube_ends(options: list[str], tmp_path: Path) -> None:
+    (tmp_path / "tasks.py").write_text(WORKER.replace("URL", "").replace('"jobs"', '"secret"'))
+    part = certificates.made("part", signer="ca")
+    given = [*options[:4], "--cert", str(part.cert), "--cert-key", str(part.key)]
+    done = beanpole("worker", "tasks:worker", *given, more={"PYTHONPATH": str(tmp_path)})
+    assert (done.returncode, "no connection" in done.stderr) == (5, False), done.stderr
+    assert "from secret, done: FORBIDDEN: this user lacks the right reserve on " in " ".join(done.stderr.split())
 
 
 def test_a_console_shows_what_it_has_to_those_with_tls(options: list[str], tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from beanpole.client.login import VARIABLES
 from beanpole.errors import (
     ArgumentError,
     ExitCode,
+    ForbiddenError,
     NotAuthenticatedError,
     ScheduleError,
     StartError,
@@ -192,7 +193,7 @@ def work(  # noqa: PLR0917 - by name, but the first two
         if lifeline and found.tubes:
             lifeline.begin(found.stop)
         found.run()
-    except (ArgumentError, ScheduleError, UnsupportedError, NotAuthenticatedError) as error:
+    except (ArgumentError, ForbiddenError, NotAuthenticatedError, ScheduleError, UnsupportedError) as error:
         raise click.UsageError(f"{target}: {error}") from error
     except WorkerStuckError as error:
         click.echo(f"beanpole worker: {error}", err=True)

@@ -109,7 +109,7 @@ class WorkerContext:
         self.are_scheduled = True
 
     def refuse(self, error: BeanpoleError) -> None:
-        """Stops the worker, whom the server does not believe: it has to be started again with another login."""
+        """Stops the worker, whom the server does not let reserve: it has to be started again with another login."""
         self.failure = self.failure or error
         self.stop("login")
 

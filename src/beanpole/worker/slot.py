@@ -19,6 +19,7 @@ from beanpole.errors import (
     BodyError,
     ConnectionLostError,
     DeadlineSoonError,
+    ForbiddenError,
     NotAuthenticatedError,
     NotFoundError,
     TimedOutError,
@@ -71,7 +72,10 @@ class Slot:
                 except NotAuthenticatedError as error:
                     self._context.refuse(error)
                 except BeanpoleError as error:
-                    self._context.on_disconnected(error, self._made)
+                    if isinstance(error, ForbiddenError) and error.right == "reserve":
+                        self._context.refuse(error)
+                    else:
+                        self._context.on_disconnected(error, self._made)
                 except Exception:  # noqa: BLE001 - a bug here must not stop the other slots
                     self._context.log.write(events.WORKER_FAILED, exc_info=True)
                 await self._disconnect()

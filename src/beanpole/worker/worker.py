@@ -97,12 +97,14 @@ class Worker:
 
     `address` is what :class:`~beanpole.client.sync.Client` takes, except a socket: the worker reconnects whenever a
     connection breaks, at the next address if there are several. `encoding`, `codec`, `timeout`, `connect_timeout` and
-    `login` are the client's; who is refused does not try again: :meth:`serve` ends with NotAuthenticatedError. `grace`
-    is how many seconds running handlers have when the worker stops. If handlers that ran into their timeout and did not
-    stop occupy all slots for `stuck_timeout` seconds, :meth:`serve` gives up (None: never). After `max_jobs` jobs it
-    stops, for a program around it that starts another: what handlers leak goes with it. `logger` is one of the standard
-    library, or has structlog's methods; `log_done` logs a line for each successful job, too. `name` is what its
-    connections are called for people who look at the server, instead of ``host:pid worker TUBES version``.
+    `login` are the client's; who is refused, or may reserve nothing, does not try again: :meth:`serve` ends with
+    NotAuthenticatedError or ForbiddenError.
+
+    `grace` is how many seconds running handlers have when the worker stops. If handlers that ran into their timeout and
+    did not stop occupy all slots for `stuck_timeout` seconds, :meth:`serve` gives up (None: never). After `max_jobs`
+    jobs it stops, for a program around it that starts another: what handlers leak goes with it. `logger` is one of the
+    standard library, or has structlog's methods; `log_done` logs a line for each successful job, too. `name` is what
+    its connections are called for people who look at the server, instead of ``host:pid worker TUBES version``.
 
     For `keep` seconds, 1 to 600, the server keeps the jobs of handlers that run when it is restarted or fails over: the
     worker comes back and goes on with them (0: others have them at once). With `keep_always` it does so after any end
