@@ -9,13 +9,13 @@ from typing import Any
 import click
 
 from beanpole.cli.common import TUBE, URL, Output, Server, jobs_text, progress, verb
-from beanpole.cli.errors import Failure, exit_code_of, explained, missing, note, reporting
+from beanpole.cli.errors import Failure, exit_code_of, explained, missing, note, reporting, sentence_of
 from beanpole.cli.job_verbs import why
 from beanpole.cli.options import GROUP, REASON, choice_options, given_options
 from beanpole.cli.quantities import SECONDS
 from beanpole.client import Client, JobInfo
 from beanpole.client.extensions import RESTING
-from beanpole.errors import ExitCode
+from beanpole.errors import ExitCode, ForbiddenError
 from beanpole.operations import batches
 from beanpole.operations.batches import of_state, put_copies, raise_lost
 from beanpole.operations.listing import Filter, count_of, jobs_of, need
@@ -41,7 +41,11 @@ class Progress:
     def shown(self, label: str, total: int) -> Iterator[None]:
         """Show a bar, and have what stops the verb say how far it came. Raises Failure."""
         with reporting(self.sentence), progress(label, total) as self._advance:
-            yield
+            try:
+                yield
+            except ForbiddenError as error:  # it did nothing, and would do nothing again
+                done = self._sentences[0].format(jobs_text(self.done))
+                raise Failure(f"{sentence_of(error)}; {done}") from error
 
     def add(self, number: int) -> None:
         """Count jobs that are done; none is pending then."""

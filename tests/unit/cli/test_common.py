@@ -5,7 +5,8 @@ import pytest
 
 from beanpole import errors
 from beanpole.cli.common import TARGET, cell
-from beanpole.cli.errors import exit_code_of, sentence_of
+from beanpole.cli.errors import Failure, exit_code_of, sentence_of
+from beanpole.cli.tube_verbs import Progress
 
 
 @pytest.mark.parametrize(("text", "wanted"), [("7", 7), ("tube:7", "7"), ("emails", "emails"), ("7a", "7a")])
@@ -45,3 +46,11 @@ def test_sentence_of_what_the_system_says(error: Exception) -> None:
     said = sentence_of(error)
     assert said.endswith("Connection refused")
     assert "Errno" not in said
+
+
+def test_a_refusal_has_no_doubt_and_is_not_tried_again() -> None:
+    progress = Progress("{} deleted", "call it again", "of {} more it is not known")
+    progress.pending = 3
+    refusal = errors.ForbiddenError("FORBIDDEN: no", "manage", "t")
+    with pytest.raises(Failure, match=r"^FORBIDDEN: no; 0 jobs deleted$"), progress.shown("Deleting", 3):
+        raise refusal
