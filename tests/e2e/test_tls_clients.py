@@ -121,6 +121,18 @@ def test_a_worker_that_may_not_reserve_its_tube_ends(options: list[str], tmp_pat
     assert "from secret, done: FORBIDDEN: this user lacks the right reserve on " in " ".join(done.stderr.split())
 
 
+def test_a_worker_says_from_which_tubes_it_may_not_reserve(options: list[str], tmp_path: Path) -> None:
+    ending = '\n@worker.function("jobs")\ndef stop(number):\n    worker.stop()\n'
+    (tmp_path / "tasks.py").write_text(
+        "from beanpole import Worker\nworker = Worker()\n@worker.function('secret')\ndef no():\n    pass\n" + ending
+    )
+    part = certificates.made("part", signer="ca")
+    given = [*options[:4], "--cert", str(part.cert), "--cert-key", str(part.key)]
+    beanpole("put", "--tube", "jobs", '{"number": 7}', *options)
+    done = beanpole("worker", "tasks:worker", *given, more={"PYTHONPATH": str(tmp_path)})
+    assert (done.returncode, '"tubes": ["secret"], "event": "no right"' in done.stderr) == (0, True), done.stderr
+
+
 def test_a_console_shows_what_it_has_to_those_with_tls(options: list[str], tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     urls = ["--url", f"safe={options[1]}", "--url", "plain=127.0.0.1:1"]

@@ -5,17 +5,21 @@ the server says that the job waited: else it went back to the queue when the old
 its data may have given the same id to another job.
 """
 
+import json
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from beanpole.client import AsyncClient, Job, JobInfo, StatsJob, batch
 from beanpole.client.session import HOLDING
+from beanpole.client.stats import lines_of
 from beanpole.errors import BatchError, BeanpoleError, BodyError, ConnectionLostError, JobLostError
+from beanpole.protocol.replies import Word
+from beanpole.protocol.rights import Grants
+from beanpole.protocol.wire import Call
 
 if TYPE_CHECKING:
     from beanpole.client.aio_link import Link
     from beanpole.client.plan import Plan
-    from beanpole.protocol.wire import Call
 
 T = TypeVar("T")
 
@@ -108,6 +112,18 @@ class WorkerClient(AsyncClient[Any]):
         if any(self._session.is_lost(id) for id in ids):
             raise JobLostError("the connection that had reserved a job was lost")
         yield from batch.delete_many(self._session, ids)
+
+    async def hidden(self, tubes: Iterable[str]) -> list[str]:
+        """Those of some tubes from which the user may not reserve; on a server without users there are none."""
+        if "list-rights" not in await self.features():
+            return []
+        lines = await self._run(Call(b"list-rights\r\n", Word.OK, lambda reply: lines_of(reply.body)))
+        if "admin: true" in lines:
+            return []
+        key = "reserve: "
+        patterns: list[str] = next((json.loads(line.removeprefix(key)) for line in lines if line.startswith(key)), [])
+        grants = Grants({"reserve": tuple(each.encode() for each in patterns)})
+        return [each for each in tubes if not grants.of(each.encode())]
 
     async def give_back(self, id: int, pri: int) -> None:
         """Gives a job back on which nobody has failed: where the server knows that, it is no attempt.

@@ -44,6 +44,7 @@ class WorkerContext:
     attempts: "dict[int, Attempt]" = field(default_factory=dict)
 
     failure: BeanpoleError | None = None  # what has ended the worker: at its start, or a login that is refused
+    are_rights_checked: bool = False  # whether it was asked from which tubes the user may reserve
     are_scheduled: bool = False  # whether the schedules were set once
     _scheduled_at: int | None = None  # over which connection they were set last, as a number of losses
     is_stuck: bool = False  # whether the worker stopped because handlers that hang had occupied all slots for too long
@@ -90,6 +91,17 @@ class WorkerContext:
             self._is_disconnected = False
             self.log.write(events.CONNECTED_AGAIN, server=str(server))
         return self._losses
+
+    async def check_rights(self, client: WorkerClient) -> None:
+        """Says once from which tubes the user may not reserve; with none to reserve from, the server says it itself.
+
+        Raises ConnectionLostError.
+        """
+        if not self.are_rights_checked:
+            self.are_rights_checked = True
+            tubes = await client.hidden(self.handlers)
+            if 0 < len(tubes) < len(self.handlers):
+                self.log.write(events.NO_RIGHT, tubes=tubes)
 
     async def set_schedules(self, client: WorkerClient, made: int) -> None:
         """Sets the schedules, once for all slots, when there is a connection, and when there is one again.

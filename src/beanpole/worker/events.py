@@ -32,6 +32,9 @@ STOPPING = Event(
 STOPPED = Event("worker stopped", "info", ("done", "failed"), "all is over; how many jobs it did, and attempts failed")
 NO_CONNECTION = Event("no connection", "warning", ("error",), "it tries again until there is one; once for all slots")
 CONNECTED_AGAIN = Event("connected again", "info", ("server",), "to which address")
+NO_RIGHT = Event(
+    "no right", "warning", ("tubes",), "this user may not reserve from these tubes: their handlers get no jobs"
+)
 NOT_SCHEDULED = Event(
     "a schedule was not set",
     "error",

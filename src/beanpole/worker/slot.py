@@ -109,6 +109,7 @@ class Slot:
 
     async def _note_connected(self, client: WorkerClient) -> None:
         self._made = self._context.on_connected(client.address)
+        await self._context.check_rights(client)
         await self._context.set_schedules(client, self._made)
 
     def _note_end(self) -> None:
