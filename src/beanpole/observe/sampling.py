@@ -82,7 +82,7 @@ async def take_sample(
         tubes, is_complete = await ask_each(client, sorted(await client.tubes()), heard), True
     histograms = None
     if timed is not None and "stats-histograms" in features:
-        histograms = await ask_histograms(client, len(tubes), timed(tubes), heard)
+        histograms = await ask_histograms(client, len(tubes), timed(tubes) if tubes else "", heard)
     dead_tubes: dict[str, tuple[str, ...]] = {}
     if "list-rules" in features:
         dead_tubes = dead_tubes_of(await client.list_rules())
