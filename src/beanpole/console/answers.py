@@ -9,6 +9,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.types import Send
 
+from beanpole.errors import ForbiddenError
+
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
@@ -42,6 +44,17 @@ def idling(request: Request) -> Iterator[None]:
 def is_https(request: Request) -> bool:
     """Whether the browser has asked over TLS, which ends at a proxy before the console."""
     return request.headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower() == "https"
+
+
+def refusal_in(error: BaseException | None) -> str:
+    """Which right the console's user lacks, if that is the error, or what has caused it; else nothing."""
+    while error is not None and not isinstance(error, ForbiddenError):
+        error = error.__cause__
+    if error is None:
+        return ""
+    if error.right == "stats":
+        return "the console's user on this server needs stats = true"
+    return f"the console's user on this server lacks the right {error.right} on {error.tube}"
 
 
 PROBLEM_TYPE = "application/problem+json"

@@ -17,6 +17,7 @@ from beanpole.console.security.access import Access
 from beanpole.console.security.guard import OPEN, Guard, Hosts, SafeAnswers
 from beanpole.console.servers import Console
 from beanpole.console.single_flight import AwayError
+from beanpole.errors import ForbiddenError
 
 ROUTES = (*metrics.ROUTES, *health.ROUTES, *render.ROUTES, *login.ROUTES, *screens.ROUTES, *api.ROUTES)
 
@@ -36,7 +37,7 @@ def make_app(console: Console) -> ASGIApp:
             Middleware(Hosts, names=settings.hosts),
             Middleware(Guard, access, is_reached=settings.is_reached, refuse=render.error_answer),
         ],
-        exception_handlers=dict.fromkeys((HTTPException, AwayError, OSError), render.error_answer),
+        exception_handlers=dict.fromkeys((HTTPException, AwayError, ForbiddenError, OSError), render.error_answer),
     )
     app.router.redirect_slashes = False
     app.state.console = console

@@ -1,16 +1,31 @@
 """The doctor: the table of checks, how a server is visited for them, and what is found."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from beanpole.observe import map_checks, server_checks, tube_checks
 from beanpole.observe.findings import Check, Finding, Severity, Visit
-from beanpole.observe.sampling import Inspected, Sample, next_jobs, take_sample
+from beanpole.observe.sampling import Inspected, Sample, hides_numbers, next_jobs, take_sample
 
 if TYPE_CHECKING:
     from beanpole.client import AsyncClient
+
+SEEN_BY_ALL = (server_checks.restarted, server_checks.draining, server_checks.bodies, server_checks.version)
+"""The checks of a server that need no number that is hidden from a user without `stats`."""
+
+
+def hidden_numbers(visit: Visit) -> Iterator[Finding]:
+    if hides_numbers(visit.server):
+        left_out = [name_of(each) for each in CHECKS if each not in checks_for(visit)]
+        yield Finding(
+            Severity.NOTE,
+            "this user may not see the numbers of the whole server: they come as 0, and are not checked",
+            "Ask as a user who has stats = true.",
+            (f"not checked: {', '.join(left_out)}",),
+        )
+
 
 CHECKS: tuple[Check, ...] = (
     map_checks.shards_away,
@@ -47,6 +62,7 @@ CHECKS: tuple[Check, ...] = (
     server_checks.durability,
     server_checks.version,
     server_checks.many_tubes,
+    hidden_numbers,
 )
 """The checks, in the order in which findings of the same severity are reported."""
 
@@ -58,6 +74,14 @@ def name_of(check: Check) -> str:
     return check.__name__.replace("_", "-")
 
 
+def checks_for(visit: Visit) -> list[Check]:
+    """The checks of which the user sees the numbers."""
+    hidden = hides_numbers(visit.server)
+    return [
+        check for check in CHECKS if not hidden or check.__module__ != server_checks.__name__ or check in SEEN_BY_ALL
+    ]
+
+
 def diagnose(visit: Visit) -> list[tuple[str, Finding]]:
     """What is found, with the names of the checks, the worst first.
 
@@ -66,14 +90,14 @@ def diagnose(visit: Visit) -> list[tuple[str, Finding]]:
     of_servers = [check for check in CHECKS if check.__module__ == server_checks.__name__]
     found = [
         (name_of(check), finding)
-        for check in CHECKS
+        for check in checks_for(visit)
         if not (visit.shards and check in of_servers)
         for finding in check(visit)
     ]
     alike: dict[tuple[str, Severity, str], Finding] = {}
     for name, shard in visit.shards.items():
-        for check in of_servers:
-            for each in check(shard):
+        for check in checks_for(shard):
+            for each in check(shard) if check in of_servers else ():
                 key = name_of(check), each.severity, each.summary
                 said = tuple(f"{name}: {line}" for line in each.evidence)
                 alike[key] = replace(each, evidence=(*alike[key].evidence, *said) if key in alike else said)

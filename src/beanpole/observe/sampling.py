@@ -32,6 +32,14 @@ def has_jobs(stats: "Stats") -> bool:
     return role_of(stats) in {"", "leader"}
 
 
+def hides_numbers(stats: "Stats") -> bool:
+    """Whether the server keeps everybody's numbers from this user, who lacks `stats`: they come as 0.
+
+    It says how many connections the user has, this one among them, and that there never were any.
+    """
+    return "total-connections" in stats and stats.current_connections > stats.total_connections == 0
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     """What is known of a server."""

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from beanpole.client import GroupStats, StatsJob
 from beanpole.observe.columns import COLUMNS, GAP, Column, fitting
+from beanpole.observe.sampling import hides_numbers
 from beanpole.observe.top import HELP, Mode, Top
 from beanpole.observe.top_sampler import CommandRates, Row, TopSample
 from beanpole.observe.units import count, duration, plural, rate, size, spark, wait
@@ -127,7 +128,9 @@ def title(top: Top, address: str, width: int) -> Text:
 
 def jobs_line(sample: TopSample) -> Text:
     line = Text(" ")
-    for state, style in STATES:
+    if hides_numbers(sample.server):
+        line.append("the numbers of the whole server need stats = true   ", "italic")
+    for state, style in () if hides_numbers(sample.server) else STATES:
         number = getattr(sample.server, f"current_jobs_{state}")
         line.append(f"{state} ").append(count(number), f"bold {style}" if number else "")
         if state == "ready" and sample.server.current_jobs_urgent:
@@ -156,6 +159,8 @@ def bar(sample: TopSample, width: int) -> Text:
 
 def facts(sample: TopSample) -> tuple[Text, Text, Text]:
     server = sample.server
+    if hides_numbers(server):
+        return Text(f"{plural(server.current_connections, 'connection')} of this user"), Text(), Text()
     who = f"{plural(server.current_producers, 'producer')}, {plural(server.current_workers, 'worker')}"
     connections = Text(f"{plural(server.current_connections, 'connection')}: {who}, ")
     connections.append(f"{count(server.current_waiting)} waiting")
@@ -309,7 +314,8 @@ def shown(top: Top) -> Text:
     known, there = len(top.sample.rows), top.sample.tube_count
     text = plural(len(top.rows), "tube")
     if top.pattern:
-        text += f" with {top.pattern!r} of {count(top.sample.server.current_tubes)}"
+        text += f" with {top.pattern!r}"
+        text += "" if hides_numbers(top.sample.server) else f" of {count(top.sample.server.current_tubes)}"
     if known < there:
         text += f", {count(there - known)} not asked yet"
     return Text(text, "italic")

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from beanpole.observe.findings import Finding, Severity, Visit, jobs_in
+from beanpole.observe.sampling import hides_numbers
 from beanpole.observe.units import count, duration, plural, rate, size
 from beanpole.shard_ids import IDS_LEFT_WARNING
 
@@ -44,7 +45,11 @@ def draining(visit: Visit) -> Iterator[Finding]:
             Severity.WARNING,
             "the server drains: every put is refused",
             "If nobody is replacing it, start it again: only that ends draining.",
-            (f"{count(visit.server.current_jobs_ready)} jobs are ready, {count(visit.grown('cmd-put'))} puts came",),
+            ()
+            if hides_numbers(visit.server)
+            else (
+                f"{count(visit.server.current_jobs_ready)} jobs are ready, {count(visit.grown('cmd-put'))} puts came",
+            ),
         )
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from beanpole.client.extensions import RESTING
 from beanpole.errors import NotFoundError
 from beanpole.observe.growth import Quantiles, grown
-from beanpole.observe.sampling import HELD, OLDEST, READY, Inspected, ask_each, next_jobs, take_sample
+from beanpole.observe.sampling import HELD, OLDEST, READY, Inspected, ask_each, hides_numbers, next_jobs, take_sample
 
 if TYPE_CHECKING:
     from beanpole.client import AsyncClient, GroupStats, Histograms, Stats, StatsJob, StatsTube
@@ -76,7 +76,7 @@ class TopSample:
     at_ns: int
     server: "Stats"
     rates: CommandRates | None
-    """None: there was no sample before."""
+    """None: there was no sample before, or the user may not see them."""
     rows: dict[str, Row]
     """By name. Those that this sample did not ask about are as they were."""
     tube_count: int
@@ -171,7 +171,11 @@ class TopSampler:
         )
         groups = await self._groups_of(alone) if alone in self._rows else []
         heads = {state: jobs[alone] for state, jobs in first.items() if alone in jobs}
-        rates = None if last is None else rates_between(last.server, stats, seconds_between(last.at_ns, at_ns))
+        rates = (
+            None
+            if last is None or hides_numbers(stats)
+            else rates_between(last.server, stats, seconds_between(last.at_ns, at_ns))
+        )
         timed = self._histograms is not None
         whole = waits.get(WHOLE), runs.get(WHOLE)
         self._last = TopSample(at_ns, stats, rates, dict(self._rows), len(self._names), *whole, timed, heads, groups)

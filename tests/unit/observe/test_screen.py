@@ -54,6 +54,17 @@ def top() -> Top:
     return busy_top()
 
 
+def test_numbers_that_the_user_may_not_see_are_left_out() -> None:
+    top = Top()
+    hidden = server(current_connections=2, total_connections=0, binlog_current_index=0)
+    top.show(top_sample(row("mail", current_jobs_ready=3), stats=hidden))
+    head = "\n".join(drawn(top)[:6])
+    assert "the numbers of the whole server need stats = true" in head
+    assert "2 connections of this user" in head
+    for wrong in ("ready 0", "0 workers", "in memory only", "jobs put"):
+        assert wrong not in head
+
+
 def test_everything_is_there(top: Top) -> None:
     text = "\n".join(drawn(top))
     for part in (

@@ -1,6 +1,7 @@
 """What the doctor finds out about a server as a whole, on made-up visits."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -38,6 +39,19 @@ def test_worst_comes_first() -> None:
     every = diagnose(twice(before, after))
     assert [name for name, _ in every] == ["restarted", "draining", "durability"]
     assert not is_healthy(every)
+
+
+def test_numbers_that_come_as_0_as_the_user_may_not_see_them_are_not_checked() -> None:
+    seen: dict[str, Any] = {"binlog_current_index": 0, "certificate_seconds_left": 0, "draining": "true"}
+    known = server(current_connections=1, total_connections=1, **seen)
+    assert [name for name, _ in diagnose(twice(known, known))] == ["access-ends", "draining", "durability"]
+    hidden = server(current_connections=1, total_connections=0, **seen)
+    every = dict(diagnose(twice(hidden, hidden)))
+    assert list(every) == ["draining", "hidden-numbers"]
+    assert every["draining"].evidence == ()
+    assert "access-ends, " in every["hidden-numbers"].evidence[0]
+    shards = diagnose(replace(visit(), shards={"a": twice(hidden, hidden)}))
+    assert [name for name, _ in shards] == ["draining"]
 
 
 def test_restart_hides_what_grew() -> None:

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from beanpole.console.actions.action import RefusedError
-from beanpole.console.answers import HEADERS, problem
+from beanpole.console.answers import HEADERS, problem, refusal_in
 from beanpole.console.api.operations import PREFIX, Asked, Operation, Places
 from beanpole.console.fields import Query
 from beanpole.console.single_flight import AwayError
@@ -67,6 +67,8 @@ class Api:
         except HTTPException as error:
             return problem(error.status_code, error.detail, error.headers)
         except (BeanpoleError, OSError) as error:
+            if refusal := refusal_in(error):
+                return problem(403, refusal)
             status = next(status for kind, status in STATUSES if isinstance(error, kind))
             return problem(status, str(error) or type(error).__name__)
         return Response(encoded(operation.answer, found), headers=HEADERS, media_type=JSON)

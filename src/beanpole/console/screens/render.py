@@ -20,7 +20,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from beanpole.console.actions.commands import OF_A_FILE
-from beanpole.console.answers import HEADERS, line, problem
+from beanpole.console.answers import HEADERS, line, problem, refusal_in
 from beanpole.console.screens import links, words
 from beanpole.console.screens.screen import Screen, View, nothing
 from beanpole.console.security.access import READ_ONLY
@@ -126,6 +126,8 @@ AWAY = Screen("", "away.html", nothing, title="")
 async def error_answer(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         screen, status, sentence, headers = ERROR, error.status_code, error.detail, dict(error.headers or {})
+    elif refusal := refusal_in(error):
+        screen, status, sentence, headers = ERROR, HTTPStatus.FORBIDDEN, refusal, {}
     elif isinstance(error, TemplateNotFound):  # it is an OSError, of all things
         raise error
     else:

@@ -11,12 +11,13 @@ from typing import Any, Generic, Self, TypeVar
 
 from starlette.requests import Request
 
+from beanpole.console.answers import refusal_in
 from beanpole.console.health import is_ready
 from beanpole.console.security.access import Visitor, visitor_of
 from beanpole.console.servers import Console, Seen, Server, holders, see, wholes
 from beanpole.console.single_flight import AwayError
 from beanpole.console.streams import Pieces
-from beanpole.errors import ConnectionLostError
+from beanpole.errors import ConnectionLostError, ForbiddenError
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +114,16 @@ async def ask_all(view: View, ask: Callable[[Server], Awaitable[T]]) -> tuple[li
     async def of(server: Server) -> Heard[T] | Away:
         try:
             return Heard(server, await ask(server))
-        except (AwayError, ConnectionLostError, OSError) as error:
-            return Away(server, str(error) or type(error).__name__)
+        except (AwayError, ForbiddenError, ConnectionLostError, OSError) as error:
+            errors.append(error)
+            return Away(server, refusal_in(error) or str(error) or type(error).__name__)
 
+    errors: list[Exception] = []
     found = await asyncio.gather(*map(of, await holders(view.servers)))
     heard = [each for each in found if isinstance(each, Heard)]
     away = [each for each in found if isinstance(each, Away)]
     if not heard:
-        raise AwayError(away[0].reason)
+        raise AwayError(away[0].reason) from errors[0]
     return heard, away
 
 
