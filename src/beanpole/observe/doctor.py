@@ -27,6 +27,18 @@ def hidden_numbers(visit: Visit) -> Iterator[Finding]:
         )
 
 
+def hidden_jobs(visit: Visit) -> Iterator[Finding]:
+    if visit.refused:
+        tubes = tuple(sorted(visit.refused))
+        yield Finding(
+            Severity.NOTE,
+            "this user may not look into jobs: their age, time-outs and size are not checked",
+            "Ask as a user who has the right look on these tubes.",
+            tuple(f"{tube}: needs look" for tube in tubes),
+            tubes,
+        )
+
+
 CHECKS: tuple[Check, ...] = (
     map_checks.shards_away,
     map_checks.misfits,
@@ -63,6 +75,7 @@ CHECKS: tuple[Check, ...] = (
     server_checks.version,
     server_checks.many_tubes,
     hidden_numbers,
+    hidden_jobs,
 )
 """The checks, in the order in which findings of the same severity are reported."""
 
@@ -120,10 +133,11 @@ async def visit(
     before = await take_sample(client, now_ns, await client.stats())
     await wait()
     after = await take_sample(client, now_ns, await client.stats(), _last_timed)
-    ready = await _inspect(client, after, "ready")
-    buried = await _inspect(client, after, "buried")
+    refused: set[str] = set()
+    ready = await _inspect(client, after, "ready", refused)
+    buried = await _inspect(client, after, "buried", refused)
     held = await _ttrs_of_held(client, after)
-    return Visit(before, after, ready, buried, held, files_max(after), await _blocked(client))
+    return Visit(before, after, ready, buried, held, files_max(after), await _blocked(client), refused)
 
 
 def _last_timed(names: Iterable[str]) -> str:
@@ -148,9 +162,9 @@ async def _blocked(client: "AsyncClient[bytes]") -> dict[str, str]:
     return {each.name: each.blocked for each in await client.schedules(limit=100, order="next") if each.blocked}
 
 
-async def _inspect(client: "AsyncClient[bytes]", sample: Sample, state: str) -> dict[str, Inspected]:
+async def _inspect(client: "AsyncClient[bytes]", sample: Sample, state: str, refused: set[str]) -> dict[str, Inspected]:
     """Inspects a job of the tubes that have the most in a state."""
-    return await next_jobs(client, _most(sample, state)[:TUBES_INSPECTED], state)
+    return await next_jobs(client, _most(sample, state)[:TUBES_INSPECTED], state, refused)
 
 
 def _most(sample: Sample, state: str) -> list[str]:

@@ -54,6 +54,8 @@ class Visit:
     """Files that the server's process may have open; None: not known."""
     blocked: Mapping[str, str] = field(default_factory=dict)
     """What keeps schedules from putting what is due, by their names."""
+    refused: Collection[str] = ()
+    """The tubes into whose jobs the user may not look."""
     shards: "Mapping[str, Visit]" = field(default_factory=dict)
     """Visits of the shards that are there, by their names, if this is one of all that a map has."""
     places: "Places | None" = None

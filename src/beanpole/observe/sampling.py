@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from beanpole.errors import NotFoundError
+from beanpole.errors import ForbiddenError, NotFoundError
 
 if TYPE_CHECKING:
     from beanpole.client import AsyncClient, Histograms, Job, Result, Rules, Stats, StatsJob, StatsTube
@@ -163,10 +163,13 @@ Inspected = tuple[int, "StatsJob"]
 """The bytes of a job's body, and what `stats-job` says of it."""
 
 
-async def next_jobs(client: "AsyncClient[bytes]", tubes: Sequence[str], state: str = "ready") -> dict[str, Inspected]:
+async def next_jobs(
+    client: "AsyncClient[bytes]", tubes: Sequence[str], state: str = "ready", refused: set[str] | None = None
+) -> dict[str, Inspected]:
     """Inspects the job of each tube that `peek-ready`, `peek-delayed` or `peek-buried` shows.
 
-    A tube without one is left out, and so is a job that was gone a moment later.
+    A tube without one is left out, and so is a job that was gone a moment later. A tube into which the user may not
+    look is left out too, and added to `refused`.
     """
     if not tubes:
         return {}
@@ -178,7 +181,10 @@ async def next_jobs(client: "AsyncClient[bytes]", tubes: Sequence[str], state: s
                 (tube, {"ready": peeks.peek_ready, "delayed": peeks.peek_delayed}.get(state, peeks.peek_buried)())
             )
         peeks.use(DEFAULT)
-    jobs = [(tube, result.result()) for tube, result in found if not isinstance(result.error, NotFoundError)]
+    if refused is not None:
+        refused |= {tube for tube, result in found if isinstance(result.error, ForbiddenError)}
+    left_out = (NotFoundError, ForbiddenError)
+    jobs = [(tube, result.result()) for tube, result in found if not isinstance(result.error, left_out)]
     async with client.pipeline(raise_errors=False) as second:
         asked = [(tube, len(job.body), second.stats_job(job)) for tube, job in jobs]
     return {tube: (size, result.result()) for tube, size, result in asked if result.error is None}

@@ -47,3 +47,9 @@ def test_top_of_a_user_who_sees_no_tube(sockets: Path) -> None:
 def test_doctor_says_what_it_may_not_see(sockets: Path) -> None:
     said = as_json("doctor", "--interval", "0.1", url=f"unix:{sockets / 'nobody'}")
     assert [finding["check"] for finding in said["findings"]] == ["hidden-numbers"]
+    found = as_json("doctor", "--interval", "0.1", url=f"unix:{sockets / 'worker'}", code=1)["findings"]
+    assert [(each["check"], each["tubes"]) for each in found] == [
+        ("no-workers", ["orders"]),
+        ("hidden-numbers", []),
+        ("hidden-jobs", ["orders"]),
+    ]
