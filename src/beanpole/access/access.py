@@ -163,7 +163,7 @@ class Access:
             if token.until is None or token.until > now_s:
                 with_token.add(token.user)
             if token.until is not None and token.until <= now_s + WARNING_S:
-                yield f"{token} {'was over' if token.until <= now_s else 'is over'} at {date_text(token.until)}"
+                yield f"{token} {'was over' if token.until <= now_s else 'will be over'} at {date_text(token.until)}"
         for user in self.users.values():
             if not (user.certificates or user.uids or user.name in with_token or user.name in self.listeners):
                 yield f"nobody can be {user.name}: it has no certificate, no token and no user of the system"

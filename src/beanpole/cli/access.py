@@ -174,7 +174,8 @@ def check(out: Output, file: Path, path: Path | None) -> None:
     """
     found = load(file, path)
     if not out.as_json:
-        counts = {"user": len(found.users), "token": len(found.tokens), "space": len(found.spaces)}
+        counts = {"user": len(found.users), "token": len(found.tokens)}
+        counts |= {"space": len(found.spaces)} if found.spaces else {}
         parts = [f"{number} {word}{'s' * (number != 1)}" for word, number in counts.items()]
         out.prose(f"{file}: {', '.join(parts)}")
     out.table(("user", "known-by", "may"), [row_of(found, each) for each in found.users.values()])

@@ -123,6 +123,9 @@ def context_of(
         if cert is not None:
             context.load_cert_chain(cert, key, password="")  # an encrypted key would have it ask at a terminal
     except OSError as error:
+        if key is None and isinstance(error, ssl.SSLError):
+            sentence = "is no certificate with its key: name the file of the key (--cert-key, BEANPOLE_CERT_KEY)"
+            raise ArgumentError(f"{os.fspath(cert or '')} {sentence}") from None
         files = " and ".join(os.fspath(each) for each in (cert, key) if each is not None)
         raise ArgumentError(f"{files} are no certificate with its key: {said(error)}") from None
     return context

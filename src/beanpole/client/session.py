@@ -370,9 +370,11 @@ class Session(Generic[B]):
     def greeted(self, commands: list[bytes], replies: list[Reply]) -> None:
         """Takes the answers to the greeting, as far as they came.
 
-        Raises UnexpectedReplyError or TooManyTubesError if one of its commands was not done.
+        Raises UnexpectedReplyError, TooManyTubesError or NotAuthenticatedError if one of its commands was not done.
         """
         for command, reply in zip(commands, replies, strict=False):
+            if reply.word == Word.NOT_AUTHENTICATED:  # of the connection: the caller knows nothing of these commands
+                raise error_of(reply)
             if command == LIST_EXTENSIONS:
                 self.listed(reply, self.connection)
             else:

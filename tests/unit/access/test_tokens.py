@@ -213,7 +213,7 @@ def test_there_is_a_warning_before_a_token_ends(path: Path, users: Path) -> None
     unfinished = f"{path}:3: this line has no end, so it is not read"
     shown = "shop sha256:0123456789ab"
     assert list(access.warnings(END - WARNING_S - 1)) == [unfinished]
-    assert list(access.warnings(END - WARNING_S)) == [unfinished, f"{shown} is over at 2027-03-01T00:00:00Z"]
+    assert list(access.warnings(END - WARNING_S)) == [unfinished, f"{shown} will be over at 2027-03-01T00:00:00Z"]
     assert list(access.warnings(END)) == [
         unfinished,
         f"{shown} was over at 2027-03-01T00:00:00Z",

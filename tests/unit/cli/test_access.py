@@ -143,7 +143,7 @@ def test_a_file_of_users_is_checked(verbs: Verbs) -> None:
     verbs("token", "add", "shop", "--until", "13d")
     lines = verbs("access", "check", verbs.users).splitlines()
     assert lines == [
-        f"{verbs.users}: 3 users, 1 token, 0 spaces",
+        f"{verbs.users}: 3 users, 1 token",
         "user\tknown-by\tmay",
         "root\tuid 0\teverything",
         "shop\tCN=shop, DNS:shop, 1 token\tput orders mail-*; look mail-*; stats",

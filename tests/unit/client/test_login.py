@@ -181,6 +181,13 @@ def test_who_is_nobody_hears_so_and_the_connection_is_over(
         assert client.put("x") == 1
 
 
+def test_who_shows_no_login_hears_nothing_of_a_command_that_was_not_typed(make: Maker) -> None:
+    with Peer([(ASK, b"NOT_AUTHENTICATED\r\n")], tls=server_context()) as peer:
+        client = client_of(make, peer)
+        with pytest.raises(NotAuthenticatedError, match=r"^NOT_AUTHENTICATED: the server does not know who"):
+            client.tubes()
+
+
 def test_a_missing_right_has_an_error_of_its_own(make: Maker) -> None:
     with make.to_peer([(PUT[0], b"FORBIDDEN put default\r\n"), (b"kick 1\r\n", b"UNKNOWN_COMMAND\r\n")]) as client:
         with pytest.raises(ForbiddenError, match=r"put into default: .* lacks the right put on default") as caught:
@@ -375,6 +382,7 @@ def test_what_is_wrong_with_certificates_is_said_when_they_are_read(tmp_path: Pa
     for login, sentence in [
         (Login(ca=tmp_path / "none"), "none: No such file"),
         (Login(ca=text), "is no file of certificates: "),
+        (Login(cert=pair.cert), r"is no certificate with its key: name the file of the key \(--cert-key, "),
         (Login(cert=pair.cert, cert_key=other.key), "are no certificate with its key: key values mismatch"),
         (Login(cert=pair.cert, cert_key=encrypted), "are no certificate with its key: "),
     ]:
