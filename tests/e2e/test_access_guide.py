@@ -55,4 +55,4 @@ def test_each_block_does_what_it_says(tmp_path: Path) -> None:
         finally:
             stop_process(process)
     assert done.stdout == "1\none order\n", done.stderr
-    assert "UNKNOWN_COMMAND: the server does not know the command, or this user lacks the right to it" in done.stderr
+    assert "reserve from orders: FORBIDDEN: this user lacks the right reserve on orders" in done.stderr
