@@ -70,9 +70,9 @@ def quiet(port: int) -> tuple[float, float]:
         for each in connections:
             each.sendall(PUT * IN_FLIGHT)
         for each in connections:
-            answered = 0
-            while answered < IN_FLIGHT:
-                answered += each.recv(1 << 16).count(b"\n")
+            left = IN_FLIGHT
+            while left > 0:
+                left -= each.recv(1 << 16).count(b"\n")
             waits.append(time.perf_counter() - asked_s)
     rate = IN_FLIGHT * len(waits) / (time.monotonic() - began_s)
     for each in connections:
