@@ -12,7 +12,7 @@ from beanpole.access.tokens import Token, date_text, digest_of
 from beanpole.protocol.rights import Grants
 
 WARNING_S = 14 * 86_400
-"""Seconds before the end of a token from which on there is a warning."""
+"""Warnings begin this many seconds before a token or certificate ends."""
 
 Evidence = bytes | int | str | tuple[str, ...]
 """What a client has shown: the digest of a token, a uid, the user of its listener, or the names of a certificate."""

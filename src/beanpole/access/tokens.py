@@ -116,7 +116,7 @@ def read(path: Path) -> TokenFile:
 
 @contextmanager
 def locked(path: Path, flags: int = 0) -> Iterator[int]:
-    """Open a file that nobody else changes meanwhile. Raises OSError."""
+    """Open a file and lock it against other writers. Raises OSError."""
     while True:
         fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | flags, 0o600)
         try:
@@ -167,7 +167,7 @@ def append(fd: int, size: int, data: bytes) -> None:
 
 
 def remove(path: Path, token: Token) -> None:
-    """Remove the line of a token. What reads the file meanwhile has the old one or the new one.
+    """Remove a token's line. Readers see the old file or the new one, never a mixture.
 
     Raises:
         AccessError: something is wrong with the file, or the line is gone.

@@ -340,7 +340,7 @@ LOGIN = {
     "cert_key": "The private key of --cert, if it is in another FILE.",
     "token_file": "Show the token in FILE, which others may not read, over TLS or to a Unix socket.",
 }
-"""The options of whoever connects to a server, and what they say."""
+"""The options that say how to connect to a server, and how they are read."""
 
 
 def login_options() -> list[click.Parameter]:

@@ -7,7 +7,8 @@ goes: to refuse the newcomer would let a few sources keep everybody else out. A 
 to its end. Only then there is a session.
 
 The server's loop has the sockets; the thread has what is between `inbox` and `outbox`. So no object of TLS is ever in
-two threads. A handshake whose socket the loop closes meanwhile is dropped when the thread gives it back.
+two threads. If the loop closes a socket while the thread works on its handshake, the handshake is dropped when the
+thread returns it.
 """
 
 import os

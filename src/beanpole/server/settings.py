@@ -24,7 +24,7 @@ class Settings:
     connections_max: int = server_limits.CONNECTIONS_MAX  # at a time; further ones wait until one of them ends
     fronts: int = 0  # processes that accept the clients; 0: the server does so itself
     one_reply_per_send: bool = False  # for clients that can't take two replies to pipelined commands at once
-    access: str = ""  # the file of users; empty: whoever connects may do everything
+    access: str = ""  # the file of users; empty: there are none, and every client may do everything
     tokens: str = ""  # the file of their tokens; empty: there are none
     tls_cert: str = ""  # the certificate of the listeners with TLS, in PEM
     tls_key: str = ""  # and its private key
