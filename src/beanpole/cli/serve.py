@@ -210,19 +210,6 @@ def check_cluster(ctx: click.Context, given: dict[str, Any]) -> None:
         click.echo(f"beanpole serve: {each}", err=True)
 
 
-def check_access(given: dict[str, Any]) -> None:
-    """Refuse what makes no sense with users and TLS. Nothing is bound yet."""
-    from beanpole.server import listener
-
-    more = any(map(listener.says_more, given["listen"]))
-    if given["cluster"] and (given["access"] or more):
-        raise click.UsageError("--access, tls: and what stands behind an address are not for a node of a --cluster yet")
-    if bool(given["tls_cert"]) != bool(given["tls_key"]):
-        raise click.UsageError("--tls-cert and --tls-key belong together; give both")
-    if given["tls_cert"] and not any(each.startswith("tls:") for each in given["listen"]):
-        raise click.UsageError("--tls-cert and --tls-key are for a listener with TLS: give -l tls:HOST as well")
-
-
 def check_cluster_url(url: str, *, is_in_argv: bool) -> list[str]:
     """Return what is unsafe about a connection string.
 
@@ -378,7 +365,6 @@ def serve(ctx: click.Context, /, **given: Any) -> int:
     if given["no_fsync"] and given["fsync_ms"] is not None:
         raise click.UsageError("-f and -F contradict each other; give one of them")
     check_cluster(ctx, given)
-    check_access(given)
     warn_of_ignored(ctx, given)
     given["fsync_ms"] = None if given.pop("no_fsync") else given["fsync_ms"] or 0
     settings = Settings(**given)

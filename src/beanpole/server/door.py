@@ -15,6 +15,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from beanpole.server.connection import Connection
     from beanpole.server.handshakes import Handshakes
     from beanpole.server.logs import Logger
-    from beanpole.server.observer import Reporter
     from beanpole.server.settings import Settings
     from beanpole.server.tls import Filter
     from beanpole.server.tlscontext import Certificate, ServerContext
@@ -120,10 +120,8 @@ class Entry:
             self.door.crowd.discard(self)
         else:
             self.user.connection_count -= 1
-            mine = self.door.ends.get(self.found.until or 0, {})
-            mine.pop(self, None)
-            if not mine:
-                self.door.ends.pop(self.found.until or 0, None)
+            if self.found.until is not None:
+                self.door.end_no_more(self.found.until, self)
 
     def closed(self) -> None:
         """Take note that the connection is closed."""
@@ -185,12 +183,12 @@ class Door:
         self,
         clients: EpollTransport,
         listeners: Sequence[socket.socket],
-        reporter: "Reporter",
+        logger: "Logger",
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         """Let clients in by all places; the loop is running."""
         self.clients = clients
-        self.logger: Logger = reporter.logger
+        self.logger = logger
         engine = clients.turn.engine
         self.audit = Audit(self.logger, clients.turn.describe)
         if self.files is not None:
@@ -205,10 +203,14 @@ class Door:
             if self.handshakes is not None and place.tls:
                 self.handshakes.listen(each.fileno(), self.contexts[place])
             elif self.files is not None:
-                clients.greet(each.fileno(), place.is_unix, Host(self, place))
+                clients.greet(each.fileno(), place.is_unix, partial(self.admit, place))
             else:
                 clients.listen(each.fileno(), place.is_unix)
         self.loop.call_later(LOOK_S, self.look)
+
+    def admit(self, place: Place, fd: int) -> None:
+        """Let a client in that has connected without TLS."""
+        self.enter(fd, place, Socket())
 
     def shaken(
         self, _now_ns: int, fd: int, tls: "Filter", certificate: "Certificate | None", context: "ServerContext"
@@ -270,6 +272,13 @@ class Door:
     def end_by(self, until_s: float, entry: Entry) -> None:
         """Close a connection by then: that by which it is somebody's ends."""
         self.ends.setdefault(until_s, {})[entry] = None
+
+    def end_no_more(self, until_s: float, entry: Entry) -> None:
+        """Forget that a connection was to be closed by then."""
+        mine = self.ends[until_s]
+        del mine[entry]
+        if not mine:
+            del self.ends[until_s]
 
     def report(self, event: str, entry: Entry, why: str) -> None:
         """Say what has become of a client."""
@@ -427,18 +436,6 @@ class Door:
             self.handshakes.stop()
 
 
-class Host:
-    """Lets clients in that connect at a place without TLS."""
-
-    def __init__(self, door: Door, place: Place) -> None:
-        self.door = door
-        self.place = place
-
-    def meet(self, fd: int) -> None:
-        """Let a client in that was accepted."""
-        self.door.enter(fd, self.place, Socket())
-
-
 def fault_of(read: Callable[[], object]) -> str:
     """Return what is wrong with a file that is read; empty: nothing."""
     try:
@@ -465,7 +462,13 @@ def open_handshakes(clients: EpollTransport, done: Callable[..., None]) -> "Hand
 
 def open_door(settings: "Settings") -> Door:
     """Return the door that the settings ask for. Raises StartError: they make no sense, or a file is wrong."""
+    if settings.cluster:
+        refuse("--access, tls: and what stands behind an address are not for a node of a --cluster yet")
+    if bool(settings.tls_cert) != bool(settings.tls_key):
+        refuse("--tls-cert and --tls-key belong together; give both")
     places = [parse(each) for each in settings.listen]
+    if settings.tls_cert and not any(place.tls for place in places):
+        refuse("--tls-cert and --tls-key are for a listener with TLS: give -l tls:HOST as well")
     if settings.fronts:
         refuse("--fronts: with --access or more than an address behind -l, clients are accepted by the server itself")
     if settings.http and settings.access:

@@ -31,7 +31,7 @@ cdef class Greeter:
 @cython.final
 cdef class Welcome(Greeter):
     # One that is not compiled: see `EpollTransport.greet`.
-    cdef object host
+    cdef object call                     # `Callable[[int], object]`
 
 @cython.final
 cdef class EpollTransport(EventQueue):

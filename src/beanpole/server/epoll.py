@@ -169,10 +169,10 @@ class Greeter:
 
 @cython.cclass
 class Welcome(Greeter):
-    """Calls a host that is not compiled."""
+    """Calls what is not compiled."""
 
     def meet(self, now_ns, fd, listener):
-        self.host.meet(fd)
+        self.call(fd)
         return 0
 
 
@@ -420,10 +420,10 @@ class EpollTransport(EventQueue):
         with contextlib.suppress(OSError):
             self.join(self.now(), fd, thorough, False, socket)
 
-    def greet(self, fd: cython.int, is_unix: cython.bint, host: object) -> None:
-        """Accept connections from a listening socket for a host, which has a `meet`."""
+    def greet(self, fd: cython.int, is_unix: cython.bint, call: Callable[[int], object]) -> None:
+        """Accept connections from a listening socket, and call with the descriptor of each."""
         welcome: Welcome = Welcome()
-        welcome.host = host
+        welcome.call = call
         self.greeters[fd] = welcome
         self.listen(fd, is_unix)
 

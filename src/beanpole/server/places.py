@@ -86,7 +86,7 @@ class Place:
             raise StartError(f"{self.text}: {error.strerror}", ExitCode.CANNOT_LISTEN) from error
 
 
-def certificate_of(value: str) -> dict[str, object]:
+def client_cert_of(value: str) -> dict[str, object]:
     if value not in {"required", "optional"}:
         raise ValueError(f"client-cert= is required or optional, not {value!r}")
     return {"certificate_required": value == "required"}
@@ -115,7 +115,7 @@ def text_of(field: str) -> Callable[[str], dict[str, object]]:
 
 READERS: dict[str, tuple[str, Callable[[str], dict[str, object]]]] = {
     "client-ca": ("tls", text_of("client_ca")),
-    "client-cert": ("tls", certificate_of),
+    "client-cert": ("tls", client_cert_of),
     "user": ("any", user_of),
     "mode": ("unix", mode_of),
     "group": ("unix", text_of("group")),

@@ -61,7 +61,7 @@ class House:
         self.listener.setblocking(False)
         self.listener.listen(1_000)
         self.loop.call_later = lambda *_: None  # type: ignore[method-assign]
-        self.door.open(self.clients, [self.listener], observer, self.loop)  # type: ignore[arg-type]
+        self.door.open(self.clients, [self.listener], self.logger, self.loop)  # type: ignore[arg-type]
         self.open: list[socket.socket] = []
 
     def write(self, text: str) -> None:
