@@ -211,6 +211,12 @@ def test_sockets_of_systemd_have_users_as_others_have(site: Site) -> None:
                 assert name_of(client) == "admin"
 
 
+def test_tokens_without_users_are_not_ignored(site: Site) -> None:
+    outcome = start_in_vain("--tokens", str(site.tokens))
+    assert outcome.code == 5
+    assert "--tokens needs the file of users" in outcome.error
+
+
 @pytest.mark.parametrize(
     ("flags", "why"),
     [

@@ -72,7 +72,7 @@ def open_fronts(settings: Settings, listeners: list[socket.socket], logger: Logg
 
 def open_door(settings: Settings) -> "Door | None":
     """Return who comes in, with all files read; None: it does not matter who, and where. Raises StartError."""
-    files = settings.access or settings.tls_cert or settings.tls_key
+    files = settings.access or settings.tokens or settings.tls_cert or settings.tls_key
     if not files and not any(map(listener.says_more, settings.listen)):
         return None
     from beanpole.server import door  # noqa: PLC0415 - most servers have none
