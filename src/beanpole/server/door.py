@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from beanpole.server.handshakes import Handshakes
     from beanpole.server.logs import Logger
     from beanpole.server.settings import Settings
-    from beanpole.server.tls import Filter
     from beanpole.server.tlscontext import Certificate, ServerContext
+    from beanpole.server.tlsfilter import Filter
 
 AUTH = b"auth "
 GREETING = b"beanpole-"  # with which a link begins

@@ -22,7 +22,7 @@ import cython
 from cython.cimports.beanpole import posix
 from cython.cimports.beanpole.server.epoll import Carrier, EpollTransport, Greeter
 from cython.cimports.beanpole.server.eventqueue import send_now
-from cython.cimports.beanpole.server.tls import Filter
+from cython.cimports.beanpole.server.tlsfilter import Filter
 from cython.cimports.libc.errno import EAGAIN, EINTR
 from cython.cimports.libc.errno import errno as last_error
 from cython.cimports.libc.stdint import int64_t

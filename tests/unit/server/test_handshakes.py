@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from beanpole.server.handshakes import OUTCOMES, Handshakes, offers_others_only, read_hello
-from beanpole.server.tls import Filter, TlsSocket
+from beanpole.server.tls import TlsSocket
 from beanpole.server.tlscontext import Certificate, ServerContext
+from beanpole.server.tlsfilter import Filter
 from tests.certificates import made
 from tests.unit.server.links import SECOND_NS, House
 

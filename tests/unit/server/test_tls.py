@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from beanpole.server import limits
-from beanpole.server.tls import Filter, TlsSocket
+from beanpole.server.tls import TlsSocket
+from beanpole.server.tlsfilter import Filter
 from tests.unit.server.links import House
 from tests.unit.server.tls import Client, ends
 

@@ -5,7 +5,8 @@ import functools
 import socket
 import ssl
 
-from beanpole.server.tls import Filter, TlsSocket
+from beanpole.server.tls import TlsSocket
+from beanpole.server.tlsfilter import Filter
 from tests.certificates import made
 from tests.unit.server.links import House
 

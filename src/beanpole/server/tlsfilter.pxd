@@ -1,0 +1,35 @@
+# The header of tlsfilter.py.
+cimport cython
+
+from beanpole.protocol.buffer cimport Buffer
+
+cdef Py_ssize_t PIECE_BYTES
+cdef char *plain
+
+@cython.final
+cdef class Filter:
+    cdef readonly object ssl_object      # ssl.SSLObject whose handshake is done
+    cdef object write_incoming           # the methods of it, and of its two BIOs, that each record calls
+    cdef object read_plain
+    cdef object write_plain
+    cdef object read_outgoing
+    # Ciphertext that came.
+    cdef const char *input               # borrowed from the caller, or of `kept`
+    cdef Py_ssize_t at                   # bytes of `input` that are decrypted
+    cdef Py_ssize_t end                  # bytes of `input` that are there
+    cdef bint borrowed                   # `input` is the caller's and must be kept before the caller reuses it
+    cdef Buffer kept                     # what waits for its rest, or for the connection's next turn
+    cdef readonly bint ended             # close_notify has come
+    cdef readonly bint failed            # what came is not what the peer sent, or against the protocol
+    # Ciphertext to be sent.
+    cdef Buffer unsent
+    cdef Py_ssize_t owed                 # 1: the last byte that `seal` was given is in `unsent`, but not counted as taken
+    cdef char *room(self, Py_ssize_t size) except NULL
+    cdef void extend(self, Py_ssize_t size) noexcept
+    cdef void borrow(self, const char *data, Py_ssize_t size) noexcept
+    cdef Py_ssize_t whole(self) noexcept
+    cdef Py_ssize_t next(self) except -2
+    cdef int settle(self) except -1
+    cdef int collect(self) except -1
+    cdef int seal(self, const char *data, Py_ssize_t size) except -1
+    cdef int end_output(self) except -1
