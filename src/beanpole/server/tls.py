@@ -13,7 +13,7 @@ from cython.cimports.beanpole import posix
 from cython.cimports.beanpole.protocol.buffer import consume
 from cython.cimports.beanpole.server.epoll import Socket
 from cython.cimports.beanpole.server.eventqueue import send_now
-from cython.cimports.beanpole.server.tlsfilter import PIECE_BYTES, Filter, plain
+from cython.cimports.beanpole.server.tlsfilter import Filter, plain
 from cython.cimports.libc.errno import EAGAIN, EINTR
 from cython.cimports.libc.errno import errno as last_error
 from cython.cimports.libc.stdint import int64_t
@@ -26,6 +26,7 @@ AHEAD_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.TLS_AHEAD_BYTES_MAX)
 INPUT_BYTE_COST_NS = cython.declare(int64_t, limits.INPUT_BYTE_COST_NS)
 TLS_UPDATE_COST_NS = cython.declare(int64_t, limits.TLS_UPDATE_COST_NS)
 TLS_RECORD_COST_NS = cython.declare(int64_t, limits.TLS_RECORD_COST_NS)
+PIECE_BYTES = cython.declare(cython.Py_ssize_t, limits.TLS_PIECE_BYTES)
 
 UNSENT_BYTES_MAX = cython.declare(cython.Py_ssize_t, 131_072)
 """Bytes of ciphertext that wait: replies are half of it at most, the rest are answers to KeyUpdates, unread."""

@@ -3,7 +3,6 @@ cimport cython
 
 from beanpole.protocol.buffer cimport Buffer
 
-cdef Py_ssize_t PIECE_BYTES
 cdef char *plain
 
 @cython.final

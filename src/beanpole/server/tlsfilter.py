@@ -15,12 +15,12 @@ import cython
 from cython.cimports.beanpole.protocol.buffer import append, reserve, shrink
 from cython.cimports.libc.stdlib import free
 
+from beanpole.server import limits
+
+PIECE_BYTES = cython.declare(cython.Py_ssize_t, limits.TLS_PIECE_BYTES)
 HEADER_BYTES = cython.declare(cython.Py_ssize_t, 5)
 SEALED_BYTES_MAX = cython.declare(cython.Py_ssize_t, 16_384 + 2_048)
 """Bytes of a record (RFC 5246, 6.2.3): with a longer one OpenSSL ends the connection when it sees the header."""
-
-PIECE_BYTES = 8_192
-"""Bytes that a buffer of OpenSSL is given at once; it takes a third more, twice for a connection."""
 
 plain_array = bytearray(16_384)  # what a record has at most (RFC 8446, 5.1)
 """What was decrypted last, of any connection: its decoder copies what it keeps."""
