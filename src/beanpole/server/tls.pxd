@@ -11,5 +11,3 @@ cdef class TlsSocket(Socket):
     cdef readonly Filter tls
     cdef bint takes(self, Connection connection) noexcept
     cdef int run_records(self, int64_t now_ns, Connection connection) except -1
-    cdef Py_ssize_t send_unsent(self) except -2
-    cdef int wait_for_room(self) except -1

@@ -6,13 +6,9 @@ the share that its connection has of a turn (:mod:`beanpole.server.turn`), and w
 A FIN without a close_notify is a lost connection.
 """
 
-import ssl
-
 import cython
 from cython.cimports.beanpole import posix
-from cython.cimports.beanpole.protocol.buffer import consume
 from cython.cimports.beanpole.server.epoll import Socket
-from cython.cimports.beanpole.server.eventqueue import send_now
 from cython.cimports.beanpole.server.tlsfilter import Filter, plain
 from cython.cimports.libc.errno import EAGAIN, EINTR
 from cython.cimports.libc.errno import errno as last_error
@@ -24,17 +20,9 @@ RECEIVE_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_
 RECEIVE_BYTES_FIRST = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_FIRST)
 AHEAD_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.TLS_AHEAD_BYTES_MAX)
 INPUT_BYTE_COST_NS = cython.declare(int64_t, limits.INPUT_BYTE_COST_NS)
+UNSENT_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.TLS_UNSENT_BYTES_MAX)
 TLS_UPDATE_COST_NS = cython.declare(int64_t, limits.TLS_UPDATE_COST_NS)
 TLS_RECORD_COST_NS = cython.declare(int64_t, limits.TLS_RECORD_COST_NS)
-PIECE_BYTES = cython.declare(cython.Py_ssize_t, limits.TLS_PIECE_BYTES)
-
-UNSENT_BYTES_MAX = cython.declare(cython.Py_ssize_t, 131_072)
-"""Bytes of ciphertext that wait: replies are half of it at most, the rest are answers to KeyUpdates, unread."""
-
-UNSENT_BYTES_KEPT = cython.declare(cython.Py_ssize_t, 512)
-
-GATHER_BYTES = cython.declare(cython.Py_ssize_t, 65_536)
-"""Bytes of ciphertext that leave together; more would be more memory for a connection that does not read."""
 
 CLIENT_EVENTS = cython.declare(cython.uint, posix.EPOLLIN | posix.EPOLLPRI | posix.EPOLLRDHUP | posix.EPOLLET)
 
@@ -106,7 +94,7 @@ class TlsSocket(Socket):
                 connection.run(now_ns)
         tls.settle()
         connection.share_ns -= byte_count * INPUT_BYTE_COST_NS  # at last: a body must not end this at its first record
-        if tls.unsent.size and not self.blocked and self.send_unsent() < 0:  # what OpenSSL answers by itself
+        if tls.unsent.size and not self.blocked and tls.send_unsent(self.fd) < 0:  # what OpenSSL answers by itself
             self.gone = True
         if tls.unsent.size - tls.unsent.start > UNSENT_BYTES_MAX:
             self.gone = True
@@ -125,44 +113,11 @@ class TlsSocket(Socket):
         return 0
 
     def send(self, data, size):
-        """Send at once what the kernel takes, a record at a time; what it does not take stays, encrypted.
-
-        While something stays, one byte less is said to be taken than there is in it: so the connection is not done.
-        """
-        tls = self.tls
-        taken: cython.Py_ssize_t = tls.owed
-        left: cython.Py_ssize_t
-        if tls.unsent.size:
-            left = self.send_unsent()
-            if left:
-                return -1 if left < 0 else self.wait_for_room()
-        while taken < size:
-            piece: cython.Py_ssize_t = min(size - taken, PIECE_BYTES)
-            try:
-                tls.seal(data + taken, piece)
-            except ssl.SSLError:
-                return -1
-            taken += piece
-            if taken == size or tls.unsent.size - tls.unsent.start >= GATHER_BYTES:
-                left = self.send_unsent()
-                if left:
-                    tls.owed = 1
-                    return -1 if left < 0 else taken - 1 + self.wait_for_room()
-        tls.owed = 0
+        """Send at once what the kernel takes."""
+        taken: cython.Py_ssize_t = self.tls.send(self.fd, data, size)
+        if 0 <= taken < size:
+            self.epoll.watch_fd(self.fd, CLIENT_EVENTS | posix.EPOLLOUT, posix.EPOLL_CTL_MOD)
         return taken
-
-    def send_unsent(self):
-        """Send what stayed; return how many bytes stay yet, -1: nobody takes them."""
-        unsent = cython.address(self.tls.unsent)
-        sent: cython.Py_ssize_t = send_now(self.fd, unsent.data + unsent.start, unsent.size - unsent.start)
-        if sent < 0:
-            return -1
-        consume(unsent, sent, UNSENT_BYTES_KEPT)
-        return unsent.size - unsent.start
-
-    def wait_for_room(self):
-        """Ask for an event when the kernel takes more."""
-        return self.epoll.watch_fd(self.fd, CLIENT_EVENTS | posix.EPOLLOUT, posix.EPOLL_CTL_MOD)
 
     def close(self):
         """Say that no more is sent, or what was wrong, and close the socket."""
@@ -171,5 +126,5 @@ class TlsSocket(Socket):
             if not self.gone and not tls.failed:
                 tls.end_output()
             if tls.unsent.size:
-                self.send_unsent()
+                tls.send_unsent(self.fd)
         return Socket.close(self)

@@ -29,6 +29,10 @@ cdef class Filter:
     cdef Py_ssize_t whole(self) noexcept
     cdef Py_ssize_t next(self) except -2
     cdef int settle(self) except -1
+    cdef Py_ssize_t receive(self, int fd, char *target, Py_ssize_t room, char *buffer, Py_ssize_t size) except -2
+    cdef bint is_due(self) noexcept
     cdef int collect(self) except -1
     cdef int seal(self, const char *data, Py_ssize_t size) except -1
+    cdef Py_ssize_t send(self, int fd, const char *data, Py_ssize_t size) except -2
+    cdef Py_ssize_t send_unsent(self, int fd) except -2
     cdef int end_output(self) except -1

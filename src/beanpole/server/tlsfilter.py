@@ -12,15 +12,30 @@ import contextlib
 import ssl
 
 import cython
-from cython.cimports.beanpole.protocol.buffer import append, reserve, shrink
+from cython.cimports.beanpole import posix
+from cython.cimports.beanpole.protocol.buffer import append, consume, reserve, shrink
+from cython.cimports.beanpole.server.eventqueue import send_now
+from cython.cimports.libc.errno import EAGAIN, EINTR
+from cython.cimports.libc.errno import errno as last_error
+from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.stdlib import free
+from cython.cimports.libc.string import memcpy
 
 from beanpole.server import limits
 
+UNSENT_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.TLS_UNSENT_BYTES_MAX)
+TLS_UPDATE_COST_NS = cython.declare(int64_t, limits.TLS_UPDATE_COST_NS)
+TLS_RECORD_COST_NS = cython.declare(int64_t, limits.TLS_RECORD_COST_NS)
+LINK_RECORDS_COST_NS = cython.declare(int64_t, limits.LINK_RECORDS_COST_NS)
 PIECE_BYTES = cython.declare(cython.Py_ssize_t, limits.TLS_PIECE_BYTES)
 HEADER_BYTES = cython.declare(cython.Py_ssize_t, 5)
 SEALED_BYTES_MAX = cython.declare(cython.Py_ssize_t, 16_384 + 2_048)
 """Bytes of a record (RFC 5246, 6.2.3): with a longer one OpenSSL ends the connection when it sees the header."""
+
+UNSENT_BYTES_KEPT = cython.declare(cython.Py_ssize_t, 512)
+
+GATHER_BYTES = cython.declare(cython.Py_ssize_t, 65_536)
+"""Bytes of ciphertext that leave together; more would be more memory for a connection that does not read."""
 
 plain_array = bytearray(16_384)  # what a record has at most (RFC 8446, 5.1)
 """What was decrypted last, of any connection: its decoder copies what it keeps."""
@@ -131,6 +146,40 @@ class Filter:
             self.input = self.kept.data
         return 0
 
+    def receive(self, fd, target, room, buffer, size):
+        """Decrypt into `target`, which has `room`, what has come for a link; receive once if no whole record is there.
+
+        Return how many bytes that gave, -1: no more come. Records that cost much stay for the next call, which
+        `is_due` says. `buffer`, of `size`, is free to be overwritten.
+        """
+        came: cython.Py_ssize_t
+        if not self.is_due():
+            empty: cython.bint = self.at == self.end
+            came = posix.recv(fd, buffer if empty else self.room(size), size, posix.MSG_DONTWAIT)
+            if came <= 0:
+                return 0 if came < 0 and (last_error == EAGAIN or last_error == EINTR) else -1
+            if empty:
+                self.borrow(buffer, came)
+            else:
+                self.extend(came)
+        taken: cython.Py_ssize_t = 0
+        cost_ns: int64_t = 0
+        while room - taken >= plain_bytes and cost_ns < LINK_RECORDS_COST_NS:
+            came = self.next()
+            if came < 0:
+                break
+            memcpy(target + taken, plain, came)
+            taken += came
+            cost_ns += TLS_RECORD_COST_NS if came else TLS_UPDATE_COST_NS
+        self.settle()
+        if self.unsent.size and (self.send_unsent(fd) < 0 or self.unsent.size - self.unsent.start > UNSENT_BYTES_MAX):
+            self.failed = True
+        return taken if taken or not (self.ended or self.failed) else -1
+
+    def is_due(self):
+        """Whether `receive` has something to do or to say without a further byte."""
+        return self.ended or self.failed or self.whole() > 0
+
     # --- what is sent -------------------------------------------------------------------------------------------------
 
     def seal(self, data, size):
@@ -142,6 +191,42 @@ class Filter:
         """Add to `unsent` what OpenSSL wants to be sent."""
         said: bytes = self.read_outgoing()
         return append(cython.address(self.unsent), said, len(said))
+
+    def send(self, fd, data, size):
+        """Send at once what the kernel takes, a record at a time; what it does not take stays, encrypted.
+
+        Return how many bytes were taken, -1: nobody takes them. While something stays, that is one byte less than
+        there is in it, so that who sends is not done.
+        """
+        taken: cython.Py_ssize_t = self.owed
+        left: cython.Py_ssize_t
+        if self.unsent.size:
+            left = self.send_unsent(fd)
+            if left:
+                return min(left, 0)
+        while taken < size:
+            piece: cython.Py_ssize_t = min(size - taken, PIECE_BYTES)
+            try:
+                self.seal(data + taken, piece)
+            except ssl.SSLError:
+                return -1
+            taken += piece
+            if taken == size or self.unsent.size - self.unsent.start >= GATHER_BYTES:
+                left = self.send_unsent(fd)
+                if left:
+                    self.owed = 1
+                    return -1 if left < 0 else taken - 1
+        self.owed = 0
+        return taken
+
+    def send_unsent(self, fd):
+        """Send what stayed; return how many bytes stay yet, -1: nobody takes them."""
+        unsent = cython.address(self.unsent)
+        sent: cython.Py_ssize_t = send_now(fd, unsent.data + unsent.start, unsent.size - unsent.start)
+        if sent < 0:
+            return -1
+        consume(unsent, sent, UNSENT_BYTES_KEPT)
+        return unsent.size - unsent.start
 
     def end_output(self):
         """Say by a close_notify that no more is sent."""
