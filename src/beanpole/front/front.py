@@ -21,7 +21,7 @@ from cython.cimports.beanpole import posix
 from cython.cimports.beanpole.front.linksocket import LinkSocket
 from cython.cimports.beanpole.protocol.buffer import append, consume, reserve
 from cython.cimports.beanpole.protocol.link import FrameReader, Kind, add_frame, add_number, put_header
-from cython.cimports.beanpole.server.eventqueue import GREETING_BYTES, EventQueue, greets, send_now
+from cython.cimports.beanpole.server.eventqueue import GREETING_BYTES, EventQueue, Greeter, greets, send_now
 from cython.cimports.cpython.exc import PyErr_CheckSignals
 from cython.cimports.libc.errno import EAGAIN, EINTR, EMFILE
 from cython.cimports.libc.errno import errno as last_error
@@ -529,18 +529,25 @@ class Front(EventQueue):
         """Accept clients."""
         for _ in range(ACCEPTS_PER_TURN):
             is_numbered: cython.bint = bool(self.free_channels) or len(self.channels) <= CHANNELS_MAX
-            if self.client_count >= self.connections_max or not is_numbered:
-                return self.pause_accepting(now_ns, EMFILE)
+            if self.client_count + len(self.strangers) >= self.connections_max or not is_numbered:
+                if not self.make_room(now_ns):
+                    return self.pause_accepting(now_ns, EMFILE)
             if self.has_more_than_others():
                 return self.leave_to_others()
             fd: cython.int = self.accept_from(now_ns, listener)
             if fd < 0:
                 return 0
+            if listener in self.greeters:
+                cython.cast(Greeter, self.greeters[listener], typecheck=True).meet(now_ns, fd, listener)
+                continue
             try:
                 self.join(now_ns, fd, self.listeners[listener])
             except OSError as error:
                 return self.pause_accepting(now_ns, error.errno)
         return 0
+
+    def has_no_place(self):
+        return self.client_count >= self.connections_max
 
     def has_more_than_others(self):
         """Whether this front has a tenth more clients than the mean of all."""

@@ -83,7 +83,7 @@ def open_door(settings: Settings) -> "Door | None":
 def bind(settings: Settings, door: "Door | None", handed: list[socket.socket]) -> list[socket.socket]:
     """Return the sockets to listen on. Raises StartError."""
     if door is not None:
-        return door.bind(settings.port, handed)
+        return door.entrance.bind(settings.port, handed)
     return early.opened or listener.open_all(settings.listen, settings.port)
 
 

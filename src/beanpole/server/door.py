@@ -11,34 +11,31 @@ Before that, the rights of whoever is in no file any more are none.
 
 import asyncio
 import math
-import os
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from beanpole.access.access import WARNING_S, Access, Found
-from beanpole.access.tokens import date_text, digest_of
-from beanpole.access.watch import AccessFiles, Watch
+from beanpole.access.access import Access, Found
+from beanpole.access.tokens import digest_of
+from beanpole.access.watch import AccessFiles
 from beanpole.engine.state.user import User
 from beanpole.errors import AccessError, ExitCode, StartError
 from beanpole.protocol.extensions import ACCESS_FORMATS
 from beanpole.protocol.rights import Grants
 from beanpole.server import limits
 from beanpole.server.audit import Audit
+from beanpole.server.entrance import Entrance, log_fault
 from beanpole.server.epoll import EpollTransport, Socket
-from beanpole.server.listener import address_text
-from beanpole.server.places import TLS, Place, open_all, parse
+from beanpole.server.places import Place, parse
 from beanpole.server.sources import Sources, source_of
 
 if TYPE_CHECKING:
     from beanpole.server.connection import Connection
-    from beanpole.server.handshakes import Handshakes
     from beanpole.server.logs import Logger
     from beanpole.server.settings import Settings
-    from beanpole.server.tlscontext import Certificate, ServerContext
+    from beanpole.server.tlscontext import Certificate
     from beanpole.server.tlsfilter import Filter
 
 AUTH = b"auth "
@@ -133,45 +130,25 @@ class Door:
     """Who comes in. Made before anything is bound; raises StartError."""
 
     def __init__(self, settings: "Settings", places: Sequence[Place], wall: Callable[[], float] = time.time) -> None:
-        self.places = places
-        self.settings = settings
         self.wall = wall
-        self.contexts: dict[Place, ServerContext]
         self.users: dict[str, User] = {}
         self.nobody = User(b"-")
         self.crowd: Sources[Entry] = Sources()
         self.ends: dict[float, dict[Entry, None]] = {}  # by when that ends by which they are somebody's
-        self.warned: set[float] = set()  # ends of certificates that were said to be near
         self.token_end_s = 0.0  # when the next token ends, or an earlier moment: nobody has looked
         self.asked = False  # the files are to be read whether they have changed or not
         self.reading: asyncio.Future[Access | AccessError] | None = None
         self.looking: list[Entry] = []  # who may have to go
-        self.plain_count = 0  # clients that spoke no TLS where it is spoken, of which was told
         self.counts = dict.fromkeys(("refused", "pushed out", "too slow", "ended"), 0)
         listeners = [each.user for each in places if each.user]
+        self.entrance = Entrance(places, settings.tls_cert, settings.tls_key, has_users=bool(settings.access))
         try:
-            self.contexts = {each: context_of(settings, each) for each in places if each.tls}
             tokens = Path(settings.tokens) if settings.tokens else None
             self.files = AccessFiles(Path(settings.access), tokens, listeners) if settings.access else None
-        except (AccessError, ValueError) as error:
+        except AccessError as error:
             raise StartError(str(error), ExitCode.USAGE) from error
-        self.certificates = Watch([file for each in self.contexts.values() for file in each.files])
         if self.files is not None:
             self.take_users(self.files.access, None)
-
-    def bind(self, port: int, handed: list[socket.socket]) -> list[socket.socket]:
-        """Bind all places; `handed` are the sockets of systemd. Raises StartError."""
-        bound = open_all(self.places, port, handed, os.environ)
-        self.places = [place.at(each) for place, each in zip(self.places, bound, strict=True)]
-        check(self.places, self.settings)
-        return bound
-
-    def addresses(self, listeners: Sequence[socket.socket]) -> list[str]:
-        """Return where clients come in, as they may be written; of TLS ``tls:HOST:PORT``."""
-        texts = map(address_text, listeners)
-        return [
-            text.replace("tcp:", TLS, 1) if place.tls else text for place, text in zip(self.places, texts, strict=True)
-        ]
 
     def served_at(self, place: Place) -> int:
         """Return what a decoder serves there besides what is served everywhere."""
@@ -197,31 +174,12 @@ class Door:
         self.strangers_max = max(1, min(clients.connections_max, clients.sockets_max) // limits.STRANGERS_PART)
         clients.guard = self
         clients.turn.by_user = self.files is not None
-        self.handshakes = open_handshakes(clients, self.shaken) if self.contexts else None
-        self.place_of = {context: place for place, context in self.contexts.items()}
-        for place, each in zip(self.places, listeners, strict=True):
-            if self.handshakes is not None and place.tls:
-                self.handshakes.listen(each.fileno(), self.contexts[place])
-            elif self.files is not None:
-                clients.greet(each.fileno(), place.is_unix, partial(self.admit, place))
-            else:
-                clients.listen(each.fileno(), place.is_unix)
+        self.entrance.open(clients, listeners, logger, loop, self.enter)
         self.loop.call_later(LOOK_S, self.look)
 
-    def admit(self, place: Place, fd: int) -> None:
-        """Let a client in that has connected without TLS."""
-        self.enter(fd, place, Socket())
-
-    def shaken(
-        self, _now_ns: int, fd: int, tls: "Filter", certificate: "Certificate | None", context: "ServerContext"
-    ) -> None:
-        """Let a client in whose handshake is done."""
-        from beanpole.server.tls import TlsSocket  # noqa: PLC0415 - see open_handshakes
-
-        self.enter(fd, self.place_of[context], TlsSocket(tls), certificate)
-
-    def enter(self, fd: int, place: Place, way: Socket, certificate: "Certificate | None" = None) -> None:
+    def enter(self, fd: int, place: Place, tls: "Filter | None", certificate: "Certificate | None") -> None:
         """Let a client in that has connected at a place, or close it."""
+        way = Socket() if tls is None else tls_socket(tls)
         if self.files is None:
             self.clients.take(fd, place.is_unix, way)
             return
@@ -294,33 +252,18 @@ class Door:
     def reread(self) -> None:
         """Read all files at once: an operator has asked for that."""
         self.asked = True
-        self.reread_certificates()
+        self.entrance.reread()
         self.look_at_files()
-
-    def reread_certificates(self) -> None:
-        """Shake hands with the certificates that are there now."""
-        for context in self.contexts.values():
-            self.log_fault("certificates", fault_of(context.reread))
 
     def look(self) -> None:
         """Do what is due each second."""
         self.loop.call_later(LOOK_S, self.look)
         self.audit.flush()
         now_s = self.wall()
-        if self.handshakes is not None and self.handshakes.counts["plain"] > self.plain_count:
-            new_count = self.handshakes.counts["plain"] - self.plain_count
-            self.plain_count += new_count
-            advice = "connect with beanstalks://, or by stunnel: this listener speaks TLS alone"
-            self.logger.warning("no TLS", clients=new_count, advice=advice)
         for until_s in [each for each in self.ends if each <= now_s]:
             self.look_again(self.ends[until_s])
         self.look_again(each for each in self.crowd if now_s - each.since_s >= limits.STRANGER_S)
-        if self.certificates.has_settled(now_s):
-            self.reread_certificates()
-        for context in self.contexts.values():
-            if context.ends_at <= now_s + WARNING_S and context.ends_at not in self.warned:
-                self.warned.add(context.ends_at)
-                self.logger.warning("certificate ends", file=context.cert, at=date_text(context.ends_at))
+        self.entrance.look(now_s)
         self.look_at_files()
 
     def look_at_files(self) -> None:
@@ -343,7 +286,7 @@ class Door:
         try:
             access = self.files.take(reading.result(), self.wall())
         except AccessError as error:
-            self.log_fault("access", str(error))
+            log_fault(self.logger, "access", str(error))
         if access is None:
             return
         self.take_users(access, before)
@@ -351,11 +294,6 @@ class Door:
         self.clients.turn.engine.rights_changed()
         if not access.keeps(before):
             self.look_again(self.entries())
-
-    def log_fault(self, what: str, fault: str) -> None:
-        """Say what is wrong with files; nothing where nothing is."""
-        if fault:
-            self.logger.error("files not read", files=what, reason=fault, effect="what was read before stays in force")
 
     def take_users(self, access: Access, before: Access | None) -> None:
         """Give the users of the files their rights; those that are in none any more have none."""
@@ -425,39 +363,19 @@ class Door:
                 self.token_end_s = self.files.access.next_end(now_s)
             if self.token_end_s < math.inf:
                 found["token-seconds-left"] = self.token_end_s - now_s
-        if self.handshakes is not None:
-            found |= {f"handshakes-{outcome}": count for outcome, count in self.handshakes.counts.items()}
-            found["certificate-seconds-left"] = min(each.ends_at for each in self.contexts.values()) - now_s
+        found |= self.entrance.facts(now_s)
         return {key: str(int(value)) for key, value in found.items()}
 
     def close(self) -> None:
         """End the handshakes."""
-        if self.handshakes is not None:
-            self.handshakes.stop()
+        self.entrance.close()
 
 
-def fault_of(read: Callable[[], object]) -> str:
-    """Return what is wrong with a file that is read; empty: nothing."""
-    try:
-        read()
-    except ValueError as error:
-        return str(error)
-    return ""
+def tls_socket(tls: "Filter") -> Socket:
+    """Return the socket of a client that speaks TLS."""
+    from beanpole.server.tls import TlsSocket  # noqa: PLC0415 - without TLS nothing of it is needed
 
-
-def context_of(settings: "Settings", place: Place) -> "ServerContext":
-    """Return how TLS is spoken at a place. Raises ValueError: a file is wrong."""
-    from beanpole.server.handshakes import Handshakes  # noqa: F401, PLC0415 - see there; another user may not read it
-    from beanpole.server.tlscontext import ServerContext  # noqa: PLC0415 - see open_handshakes
-
-    return ServerContext(settings.tls_cert, settings.tls_key, place.client_ca or None, place.certificate_required)
-
-
-def open_handshakes(clients: EpollTransport, done: Callable[..., None]) -> "Handshakes":
-    """Return what does the handshakes of all places."""
-    from beanpole.server.handshakes import Handshakes  # noqa: PLC0415 - without TLS nothing of it is needed
-
-    return Handshakes(clients, done)
+    return TlsSocket(tls)
 
 
 def open_door(settings: "Settings") -> Door:
@@ -477,16 +395,7 @@ def open_door(settings: "Settings") -> Door:
         refuse("--tokens needs the file of users: give --access as well")
     if not settings.listen and settings.access:
         refuse("--access needs places to listen: give -l, as in -l tls:0.0.0.0 or -l unix:PATH")
-    check(places, settings)
     return Door(settings, places)
-
-
-def check(places: Sequence[Place], settings: "Settings") -> None:
-    """Raise StartError: a place makes no sense."""
-    for place in places:
-        wrong = place.check(has_users=bool(settings.access), has_key=bool(settings.tls_cert and settings.tls_key))
-        if wrong:
-            refuse(f"{place.text}: {wrong}")
 
 
 def refuse(why: str) -> NoReturn:

@@ -24,15 +24,6 @@ cdef class Carrier:
     cdef int note(self, int64_t now_ns, unsigned int events) except -1
     cdef int end_turn(self, int64_t now_ns) except -1
 
-cdef class Greeter:
-    cdef int meet(self, int64_t now_ns, int fd, int listener) except -1
-    cdef bint make_room(self, int64_t now_ns) except -1
-
-@cython.final
-cdef class Welcome(Greeter):
-    # One that is not compiled: see `EpollTransport.greet`.
-    cdef object call                     # `Callable[[int], object]`
-
 @cython.final
 cdef class EpollTransport(EventQueue):
     cdef readonly Turn turn
@@ -44,8 +35,6 @@ cdef class EpollTransport(EventQueue):
     cdef public object open_link         # `Callable[[EpollTransport, int, bytes], object]` takes a link; None: nobody asks for one
     cdef public object link_targets      # `Container[tuple[str, int]]`: clusters and epochs for which a link is taken
     cdef public object guard             # who lets clients in, of server.door; None: nobody has to
-    cdef dict greeters                   # listeners -> Greeter, of those whose clients are met by one
-    cdef readonly dict strangers         # descriptors -> Carrier, of those that are no clients yet, in order
     cdef readonly dict carriers          # descriptors -> Carrier
     cdef list carried                    # those that have something to do at the end of this turn
     cdef readonly uint64_t carried_bytes_received    # over all carriers ever
@@ -58,7 +47,6 @@ cdef class EpollTransport(EventQueue):
     cdef int note(self, int64_t now_ns, Connection connection, unsigned int events) except -1
     cdef int accept(self, int64_t now_ns, int listener) except -1
     cdef bint has_crowd(self) except -1
-    cdef bint make_room(self, int64_t now_ns) except -1
     cdef Connection join(self, int64_t now_ns, int fd, bint thorough, bint own, Socket socket=*)
     cdef Connection open(self, int64_t now_ns, Socket socket, bint own)
     cdef int forget(self, int fd) except -1

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import cython
 from cython.cimports.beanpole import posix
 from cython.cimports.beanpole.server.connection import Connection, Transport
-from cython.cimports.beanpole.server.eventqueue import GREETING_BYTES, EventQueue, greets, send_now
+from cython.cimports.beanpole.server.eventqueue import GREETING_BYTES, EventQueue, Greeter, greets, send_now
 from cython.cimports.beanpole.server.turn import Turn
 from cython.cimports.cpython.exc import PyErr_CheckSignals
 from cython.cimports.libc.errno import EAGAIN, EINTR, EMFILE
@@ -155,28 +155,6 @@ class Carrier:
 
 
 @cython.cclass
-class Greeter:
-    """What meets those that come to a listener, before they are clients: `EpollTransport.greeters`."""
-
-    def meet(self, now_ns, fd, listener):
-        """Take a socket that was accepted."""
-        return 0
-
-    def make_room(self, now_ns):
-        """Close one that is no client yet, as there is no place for another; False: there is none."""
-        return False
-
-
-@cython.cclass
-class Welcome(Greeter):
-    """Calls what is not compiled."""
-
-    def meet(self, now_ns, fd, listener):
-        self.call(fd)
-        return 0
-
-
-@cython.cclass
 class EpollTransport(EventQueue):
     """All client sockets of a server. The fields stand in ``epoll.pxd``."""
 
@@ -193,8 +171,6 @@ class EpollTransport(EventQueue):
         self.loop = loop
         self.observer = observer
         self.by_fd = []
-        self.greeters = {}
-        self.strangers = {}
         self.carriers = {}
         self.carried = []
         self.link_targets = {("-", 0)}
@@ -297,8 +273,6 @@ class EpollTransport(EventQueue):
                 knocking = [fd] if knocking is None else [*knocking, fd]
             elif fd in self.carriers:
                 cython.cast(Carrier, self.carriers[fd], typecheck=True).note(now_ns, events[i].events)
-            elif fd in self.strangers:
-                cython.cast(Carrier, self.strangers[fd], typecheck=True).note(now_ns, events[i].events)
             else:
                 self.note_own(fd)
         # New clients come last: one may be given the descriptor of a client that this very turn dropped, and must not
@@ -358,15 +332,17 @@ class EpollTransport(EventQueue):
                 return self.pause_accepting(now_ns, error.errno)
         return 0
 
+    def has_no_place(self):
+        return self.turn.engine.session_count >= self.connections_max
+
     def has_crowd(self):
         """Whether somebody has a connection who has not shown who it is."""
         return self.guard is not None and self.guard.crowd.count > 0
 
     def make_room(self, now_ns):
         """Close one that is no client yet, or has not shown who it is, for another; False: there is none."""
-        for each in self.greeters.values():
-            if cython.cast(Greeter, each, typecheck=True).make_room(now_ns):
-                return True
+        if EventQueue.make_room(self, now_ns):
+            return True
         if not self.has_crowd():
             return False
         self.guard.push_out()
@@ -419,13 +395,6 @@ class EpollTransport(EventQueue):
         """
         with contextlib.suppress(OSError):
             self.join(self.now(), fd, thorough, False, socket)
-
-    def greet(self, fd: cython.int, is_unix: cython.bint, call: Callable[[int], object]) -> None:
-        """Accept connections from a listening socket, and call with the descriptor of each."""
-        welcome: Welcome = Welcome()
-        welcome.call = call
-        self.greeters[fd] = welcome
-        self.listen(fd, is_unix)
 
     def entries(self) -> list[Any]:
         """Return the entries of all clients, where there are users."""

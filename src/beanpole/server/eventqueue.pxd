@@ -1,10 +1,23 @@
 # The header of eventqueue.py.
+cimport cython
 from libc.errno cimport EAGAIN, EINTR
 from libc.errno cimport errno as last_error
 from libc.stdint cimport int64_t
 from libc.string cimport memcmp
 
 from beanpole cimport posix
+
+cdef class Stranger:
+    cdef int wake(self, int64_t now_ns) except -1
+
+cdef class Greeter:
+    cdef int meet(self, int64_t now_ns, int fd, int listener) except -1
+    cdef bint make_room(self, int64_t now_ns) except -1
+
+@cython.final
+cdef class Welcome(Greeter):
+    # One that is not compiled: see `EventQueue.greet`.
+    cdef object call                     # `Callable[[int], object]`
 
 cdef class EventQueue:
     cdef int epoll_fd
@@ -14,6 +27,8 @@ cdef class EventQueue:
     cdef int64_t armed_ns                # when timer_fd fires, engine clock; 0: not armed
     cdef public object observer          # what is reported to an operator; see server.app.Observer
     cdef dict listeners                  # descriptors that accept -> whether they are Unix sockets
+    cdef dict greeters                   # listeners -> Greeter, of those whose clients are met by one
+    cdef readonly dict strangers         # descriptors -> Stranger, of those that are no clients yet, in order
     cdef int64_t accept_retry_ns         # when accepting is tried again, engine clock; 0: it is not paused
     cdef int64_t accept_report_ns          # nothing is reported again before, engine clock
     # asyncio, if its loop waits here: beanpole.server.loop.
@@ -32,6 +47,8 @@ cdef class EventQueue:
     cdef int wake_by(self, int64_t now_ns, int64_t due_ns) except -1
     cdef int pause_accepting(self, int64_t now_ns, int reason) except -1
     cdef int resume_accepting(self) except -1
+    cdef bint has_no_place(self) except -1
+    cdef bint make_room(self, int64_t now_ns) except -1
     cdef int accept_from(self, int64_t now_ns, int listener) except -2     # the descriptor, or -1
 
 cdef inline Py_ssize_t send_now(int fd, const char *data, Py_ssize_t size) noexcept nogil:

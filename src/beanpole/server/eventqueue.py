@@ -22,6 +22,37 @@ def now_ns() -> int:
 
 
 @cython.cclass
+class Stranger:
+    """What has connected and is no client yet."""
+
+    def wake(self, now_ns):
+        """Read, as something has happened to its descriptor."""
+        return 0
+
+
+@cython.cclass
+class Greeter:
+    """What meets those that come to a listener, before they are clients."""
+
+    def meet(self, now_ns, fd, listener):
+        """Take a socket that was accepted."""
+        return 0
+
+    def make_room(self, now_ns):
+        """Close one that is no client yet, as there is no place for another; False: there is none."""
+        return False
+
+
+@cython.cclass
+class Welcome(Greeter):
+    """Calls what is not compiled."""
+
+    def meet(self, now_ns, fd, listener):
+        self.call(fd)
+        return 0
+
+
+@cython.cclass
 class EventQueue:
     """Descriptors that are watched, and one moment by which to wake. The fields stand in ``eventqueue.pxd``."""
 
@@ -32,6 +63,8 @@ class EventQueue:
             raise OSError(last_error, "cannot create an epoll or timer descriptor")
         self.watch_fd(self.timer_fd, posix.EPOLLIN | posix.EPOLLET, posix.EPOLL_CTL_ADD)
         self.listeners = {}
+        self.greeters = {}
+        self.strangers = {}
         self.readers = {}
         self.loop_fd = -1
 
@@ -111,6 +144,8 @@ class EventQueue:
             self.loop_ready = True
         elif fd == self.timer_fd:
             self.armed_ns = 0  # also if it fired since the turn looked at the clock, and was too early for this
+        elif fd in self.strangers:
+            cython.cast(Stranger, self.strangers[fd], typecheck=True).wake(self.now())
         elif fd in self.readers:
             self.readable = [fd] if self.readable is None else [*self.readable, fd]
         return 0
@@ -164,6 +199,28 @@ class EventQueue:
         """Accept connections from a listening socket, which stays the caller's to close."""
         self.listeners[fd] = is_unix
         self.watch_fd(fd, posix.EPOLLIN, posix.EPOLL_CTL_ADD)
+
+    def greet(self, fd: cython.int, is_unix: cython.bint, call: Callable[[int], object]) -> None:
+        """Accept connections from a listening socket, and call with the descriptor of each."""
+        welcome: Welcome = Welcome()
+        welcome.call = call
+        self.meet_by(welcome, fd, is_unix)
+
+    def meet_by(self, greeter: Greeter, fd: cython.int, is_unix: cython.bint) -> None:
+        """Accept connections from a listening socket, and let each be met before it is a client."""
+        self.greeters[fd] = greeter
+        self.listen(fd, is_unix)
+
+    def has_no_place(self):
+        """Whether there are as many clients as there may be."""
+        return False
+
+    def make_room(self, now_ns):
+        """Close one that is no client yet for another; False: there is none."""
+        for each in self.greeters.values():  # noqa: SIM110 - a generator would be one of Python's
+            if cython.cast(Greeter, each, typecheck=True).make_room(now_ns):
+                return True
+        return False
 
     def accept_from(self, now_ns, listener):
         """Accept one client of a listening socket; -1: none waits there, or accepting has paused."""

@@ -2,10 +2,10 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from beanpole.server.epoll cimport Carrier, EpollTransport, Greeter
+from beanpole.server.eventqueue cimport EventQueue, Greeter, Stranger
 
 @cython.final
-cdef class Handshake(Carrier):
+cdef class Handshake(Stranger):
     cdef Handshakes all
     cdef int fd                          # -1: closed
     cdef readonly object source          # where it comes from: sources.source_of
@@ -28,10 +28,11 @@ cdef class Handshake(Carrier):
 
 @cython.final
 cdef class Handshakes(Greeter):
-    cdef EpollTransport epoll
+    cdef EventQueue clients
+    cdef object loop                     # asyncio's, which calls when time is over
     cdef object on_done
     cdef dict contexts                   # listeners -> ServerContext
-    cdef dict strangers                  # all: that of `epoll`
+    cdef dict strangers                  # all: that of `clients`
     cdef object by_source                # Sources of the same
     cdef dict ready                      # source -> dict of those whose ClientHello is there, and that have not begun
     cdef object asked                    # Sources: those that have begun, and wait for their client

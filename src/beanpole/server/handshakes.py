@@ -11,6 +11,7 @@ two threads. If the loop closes a socket while the thread works on its handshake
 thread returns it.
 """
 
+import asyncio
 import os
 import queue
 import ssl
@@ -20,8 +21,7 @@ from collections.abc import Callable
 
 import cython
 from cython.cimports.beanpole import posix
-from cython.cimports.beanpole.server.epoll import Carrier, EpollTransport, Greeter
-from cython.cimports.beanpole.server.eventqueue import send_now
+from cython.cimports.beanpole.server.eventqueue import EventQueue, Greeter, Stranger, send_now
 from cython.cimports.beanpole.server.tlsfilter import Filter
 from cython.cimports.libc.errno import EAGAIN, EINTR
 from cython.cimports.libc.errno import errno as last_error
@@ -39,6 +39,10 @@ HANDSHAKES_AHEAD = cython.declare(cython.Py_ssize_t, limits.TLS_HANDSHAKES_AHEAD
 HANDSHAKE_NS = cython.declare(int64_t, limits.TLS_HANDSHAKE_S * 1_000_000_000)
 PATIENCE_NS = cython.declare(int64_t, limits.TLS_PATIENCE_NS)
 EVENTS = cython.declare(cython.uint, posix.EPOLLIN | posix.EPOLLRDHUP | posix.EPOLLET)
+
+buffer_array = bytearray(limits.TLS_HELLO_BYTES_MAX)  # what was read last
+buffer_view = cython.declare(cython.uchar[:], buffer_array)
+buffer = cython.declare(cython.p_char, cython.cast(cython.p_char, cython.address(buffer_view[0])))
 
 OUTCOMES = (
     "ok",
@@ -129,16 +133,15 @@ def outcome_of(error: Exception) -> str:
 
 
 @cython.cclass
-class Handshake(Carrier):
+class Handshake(Stranger):
     """One that is no client yet. The fields stand in ``handshakes.pxd``."""
 
-    def note(self, now_ns, events):
+    def wake(self, now_ns):
         self.readable = True
         return 0 if self.waits_for_thread else self.read(now_ns)
 
     def read(self, now_ns):
         """Read what has come, until the thread has something to do."""
-        buffer: cython.p_char = self.all.epoll.read_buffer
         size: cython.Py_ssize_t
         while self.fd >= 0 and not self.waits_for_thread and self.readable:
             size = min(HANDSHAKE_BYTES_MAX - self.came_bytes, HELLO_BYTES_MAX)
@@ -215,7 +218,8 @@ class Handshakes(Greeter):
 
     def __init__(
         self,
-        epoll: EpollTransport,
+        clients: EventQueue,
+        loop: asyncio.AbstractEventLoop,
         on_done: Callable[[int, int, Filter, Certificate | None, ServerContext], object],
     ):
         """Begin none yet: `listen` does.
@@ -223,10 +227,11 @@ class Handshakes(Greeter):
         `on_done` is given the time, the descriptor, which it is to close or to serve, the filter, the client's
         certificate, and the context of the listener.
         """
-        self.epoll = epoll
+        self.clients = clients
+        self.loop = loop
         self.on_done = on_done
         self.contexts = {}
-        self.strangers = epoll.strangers
+        self.strangers = clients.strangers
         self.by_source = Sources()
         self.ready = {}
         self.asked = Sources()
@@ -238,11 +243,10 @@ class Handshakes(Greeter):
     def listen(self, listener: cython.int, context: ServerContext) -> None:
         """Shake hands with those who come to a listening socket, which stays the caller's to close."""
         self.contexts[listener] = context
-        self.epoll.greeters[listener] = self
-        self.epoll.listen(listener, False)
+        self.clients.meet_by(self, listener, False)
         if self.thread is None:
             self.event_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-            self.epoll.add_reader(self.event_fd, self.take)
+            self.clients.add_reader(self.event_fd, self.take)
             self.thread = threading.Thread(target=self.work, name="handshakes", daemon=True)
             self.thread.start()
 
@@ -257,7 +261,7 @@ class Handshakes(Greeter):
             self.inbox.put(None)
             self.thread.join()
             self.thread = None
-            self.epoll.remove_reader(self.event_fd)
+            self.clients.remove_reader(self.event_fd)
             os.close(self.event_fd)
 
     def work(self) -> None:
@@ -282,9 +286,9 @@ class Handshakes(Greeter):
         self.strangers[fd] = handshake
         self.by_source.add(handshake)
         if self.timer is None:
-            self.timer = self.epoll.loop.call_later(limits.TLS_HANDSHAKE_S, self.expire)
+            self.timer = self.loop.call_later(limits.TLS_HANDSHAKE_S, self.expire)
         try:
-            self.epoll.watch_fd(fd, EVENTS, posix.EPOLL_CTL_ADD)
+            self.clients.watch_fd(fd, EVENTS, posix.EPOLL_CTL_ADD)
         except OSError:
             return self.end(handshake, "full")
         return 0
@@ -298,13 +302,13 @@ class Handshakes(Greeter):
 
     def expire(self) -> None:
         """Close those that took too long."""
-        now_ns: int64_t = self.epoll.now()
+        now_ns: int64_t = self.clients.now()
         self.timer = None
         for each in list(self.strangers.values()):
             handshake: Handshake = cython.cast(Handshake, each, typecheck=True)
             left_ns: int64_t = handshake.since_ns + HANDSHAKE_NS - now_ns
             if left_ns > 0:
-                self.timer = self.epoll.loop.call_later(left_ns / 1e9, self.expire)
+                self.timer = self.loop.call_later(left_ns / 1e9, self.expire)
                 break
             self.end(handshake, "timeout")
         self.begin(now_ns)
@@ -353,7 +357,7 @@ class Handshakes(Greeter):
 
     def take(self) -> None:
         """Take back what the thread has gone on with."""
-        now_ns: int64_t = self.epoll.now()
+        now_ns: int64_t = self.clients.now()
         os.eventfd_read(self.event_fd)
         while self.outbox:
             handshake: Handshake = cython.cast(Handshake, self.outbox.popleft(), typecheck=True)
@@ -377,11 +381,11 @@ class Handshakes(Greeter):
     def finish(self, now_ns, handshake):
         """Give on a client, with what it has sent behind its handshake."""
         fd: cython.int = handshake.fd
-        if self.epoll.turn.engine.session_count >= self.epoll.connections_max:
+        if self.clients.has_no_place():
             return self.end(handshake, "full")
         send_said(handshake)
         self.leave(handshake, "ok")
-        self.epoll.watch_fd(fd, 0, posix.EPOLL_CTL_DEL)
+        self.clients.watch_fd(fd, 0, posix.EPOLL_CTL_DEL)
         found = Filter(handshake.tls, handshake.incoming, handshake.outgoing, handshake.came)
         self.on_done(now_ns, fd, found, handshake.certificate, handshake.context)
         return 0
@@ -394,10 +398,10 @@ class Handshakes(Greeter):
         if not handshake.waits_for_thread:
             send_said(handshake)
         # What was not read would let the kernel reset the connection, and what was said might get lost.
-        posix.recv(fd, self.epoll.read_buffer, HELLO_BYTES_MAX, posix.MSG_DONTWAIT)
+        posix.recv(fd, buffer, HELLO_BYTES_MAX, posix.MSG_DONTWAIT)
         self.leave(handshake, outcome)
-        self.epoll.close_fd(fd)
-        return self.epoll.resume_accepting()
+        self.clients.close_fd(fd)
+        return self.clients.resume_accepting()
 
     def leave(self, handshake, outcome):
         """Forget one that has ended; its descriptor stays open."""

@@ -85,7 +85,7 @@ class Host:
         """Let clients in by a door, if there is one."""
         self.door = door
         if door is not None:
-            self.addresses[: len(self.listeners)] = door.addresses(self.listeners)
+            self.addresses[: len(self.listeners)] = door.entrance.addresses(self.listeners)
 
     async def run(self, open_roles: "Callable[[Host], RoleSource]") -> ExitCode:
         """Serve until a signal comes, or until the role source ends that; return the exit code of the process.

@@ -57,7 +57,7 @@ class House:
         settings = Settings(listen=(f"unix:{folder}/socket",), access=str(self.access), tokens=str(folder / "tokens"))
         self.token = tokens.add(folder / "tokens", "shop", until=NOW_S + 5)
         self.door = Door(settings, [parse(each) for each in settings.listen], wall=lambda: self.now_s)
-        (self.listener,) = self.door.bind(0, [])
+        (self.listener,) = self.door.entrance.bind(0, [])
         self.listener.setblocking(False)
         self.listener.listen(1_000)
         self.loop.call_later = lambda *_: None  # type: ignore[method-assign]
@@ -188,7 +188,7 @@ def test_a_port_of_systemd_needs_a_user_as_any(tmp_path: Path, monkeypatch: pyte
         socket.create_server(("127.0.0.1", 0)) as handed,
         pytest.raises(StartError, match="nobody can be anybody there"),
     ):
-        door.bind(0, [handed])
+        door.entrance.bind(0, [handed])
 
 
 def finished(door: Door) -> "asyncio.Future[Any]":

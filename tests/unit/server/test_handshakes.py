@@ -30,7 +30,7 @@ class TlsHouse(House):
         super().__init__(connections_max=connections_max)
         pair = made("server", "subjectAltName=DNS:localhost")
         self.context = ServerContext(str(pair.cert), str(pair.key), client_ca, required)
-        self.handshakes = Handshakes(self.clients, self.open)
+        self.handshakes = Handshakes(self.clients, self.loop, self.open)  # type: ignore[arg-type]
         self.tls_listener = socket.create_server(("", 0), backlog=2_000)
         self.tls_listener.setblocking(False)
         self.handshakes.listen(self.tls_listener.fileno(), self.context)

@@ -1,0 +1,158 @@
+"""Places at which clients come in, by TLS or without it: of a server, or of a front.
+
+What stands behind an address is read and checked before anything is bound, and so are the files of TLS, which are read
+again when they change, or when an operator asks. Who comes in is given on, and who that is says somebody else.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from beanpole.access.access import WARNING_S
+from beanpole.access.tokens import date_text
+from beanpole.access.watch import Watch
+from beanpole.errors import ExitCode, StartError
+from beanpole.server.listener import address_text
+from beanpole.server.places import TLS, Place, open_all
+
+if TYPE_CHECKING:
+    from beanpole.server.eventqueue import EventQueue
+    from beanpole.server.handshakes import Handshakes
+    from beanpole.server.logs import Logger
+    from beanpole.server.tlscontext import Certificate, ServerContext
+    from beanpole.server.tlsfilter import Filter
+
+Enter = Callable[[int, Place, "Filter | None", "Certificate | None"], object]
+"""Takes a client: its descriptor, where it came in, and what its handshake gave; it is to be served, or closed."""
+
+
+class Entrance:
+    """Where clients come in. Made before anything is bound; raises StartError."""
+
+    def __init__(self, places: Iterable[Place], cert: str, key: str, *, has_users: bool = False) -> None:
+        """`cert` and `key` are the files of TLS, empty: there are none. `has_users`: everybody has to be somebody."""
+        self.places = list(places)
+        self.has_key = bool(cert and key)
+        self.has_users = has_users
+        self.warned: set[float] = set()  # ends of certificates that were said to be near
+        self.plain_count = 0  # clients that spoke no TLS where it is spoken, of which was told
+        self.handshakes: Handshakes | None = None
+        self.check()
+        try:
+            self.contexts = {each: context_of(cert, key, each) for each in self.places if each.tls}
+        except ValueError as error:
+            raise StartError(str(error), ExitCode.USAGE) from error
+        self.certificates = Watch([file for each in self.contexts.values() for file in each.files])
+
+    def check(self) -> None:
+        for place in self.places:
+            wrong = place.check(has_users=self.has_users, has_key=self.has_key)
+            if wrong:
+                raise StartError(f"{place.text}: {wrong}", ExitCode.USAGE)
+
+    def bind(self, port: int, handed: list[socket.socket]) -> list[socket.socket]:
+        """Bind all places; `handed` are the sockets of systemd. Raises StartError."""
+        bound = open_all(self.places, port, handed, os.environ)
+        self.places = [place.at(each) for place, each in zip(self.places, bound, strict=True)]
+        self.check()
+        return bound
+
+    def addresses(self, listeners: Sequence[socket.socket]) -> list[str]:
+        """Return where clients come in, as they may be written; of TLS ``tls:HOST:PORT``."""
+        texts = map(address_text, listeners)
+        return [
+            text.replace("tcp:", TLS, 1) if place.tls else text for place, text in zip(self.places, texts, strict=True)
+        ]
+
+    def open(
+        self,
+        clients: "EventQueue",
+        listeners: Sequence[socket.socket],
+        logger: "Logger",
+        loop: asyncio.AbstractEventLoop,
+        enter: Enter,
+    ) -> None:
+        """Let clients in by all places, whose sockets listen; the loop is running.
+
+        `enter` is called for those that have spoken TLS, and where there are users for others, else the queue's own.
+        """
+        self.logger = logger
+        self.enter = enter
+        self.place_of = {context: place for place, context in self.contexts.items()}
+        if self.contexts:
+            self.handshakes = open_handshakes(clients, loop, self.shaken)
+        for place, each in zip(self.places, listeners, strict=True):
+            if self.handshakes is not None and place.tls:
+                self.handshakes.listen(each.fileno(), self.contexts[place])
+            elif self.has_users:
+                clients.greet(each.fileno(), place.is_unix, partial(self.admit, place))
+            else:
+                clients.listen(each.fileno(), place.is_unix)
+
+    def admit(self, place: Place, fd: int) -> None:
+        """Let a client in that has connected without TLS."""
+        self.enter(fd, place, None, None)
+
+    def shaken(
+        self, _now_ns: int, fd: int, tls: "Filter", certificate: "Certificate | None", context: "ServerContext"
+    ) -> None:
+        """Let a client in whose handshake is done."""
+        self.enter(fd, self.place_of[context], tls, certificate)
+
+    def reread(self) -> None:
+        """Shake hands with the certificates that are there now."""
+        for context in self.contexts.values():
+            try:
+                context.reread()
+            except ValueError as error:
+                log_fault(self.logger, "certificates", str(error))
+
+    def look(self, now_s: float) -> None:
+        """Do what is due each second; `now_s` is in seconds since 1970."""
+        if self.handshakes is not None and self.handshakes.counts["plain"] > self.plain_count:
+            new_count = self.handshakes.counts["plain"] - self.plain_count
+            self.plain_count += new_count
+            advice = "connect with beanstalks://, or by stunnel: this listener speaks TLS alone"
+            self.logger.warning("no TLS", clients=new_count, advice=advice)
+        if self.certificates.has_settled(now_s):
+            self.reread()
+        for context in self.contexts.values():
+            if context.ends_at <= now_s + WARNING_S and context.ends_at not in self.warned:
+                self.warned.add(context.ends_at)
+                self.logger.warning("certificate ends", file=context.cert, at=date_text(context.ends_at))
+
+    def facts(self, now_s: float) -> Mapping[str, float]:
+        """Return what ``stats`` says of handshakes, and for how long the certificate is good."""
+        if self.handshakes is None:
+            return {}
+        found: dict[str, float] = {f"handshakes-{outcome}": count for outcome, count in self.handshakes.counts.items()}
+        found["certificate-seconds-left"] = min(each.ends_at for each in self.contexts.values()) - now_s
+        return found
+
+    def close(self) -> None:
+        """End the handshakes."""
+        if self.handshakes is not None:
+            self.handshakes.stop()
+
+
+def log_fault(logger: "Logger", what: str, fault: str) -> None:
+    """Say what is wrong with files."""
+    logger.error("files not read", files=what, reason=fault, effect="what was read before stays in force")
+
+
+def context_of(cert: str, key: str, place: Place) -> "ServerContext":
+    """Return how TLS is spoken at a place. Raises ValueError: a file is wrong."""
+    from beanpole.server.handshakes import Handshakes  # noqa: F401, PLC0415 - see there; another user may not read it
+    from beanpole.server.tlscontext import ServerContext  # noqa: PLC0415 - see open_handshakes
+
+    return ServerContext(cert, key, place.client_ca or None, place.certificate_required)
+
+
+def open_handshakes(clients: "EventQueue", loop: asyncio.AbstractEventLoop, done: Callable[..., None]) -> "Handshakes":
+    """Return what does the handshakes of all places."""
+    from beanpole.server.handshakes import Handshakes  # noqa: PLC0415 - without TLS nothing of it is needed
+
+    return Handshakes(clients, loop, done)
