@@ -41,7 +41,7 @@ from cython.cimports.beanpole.engine.state.once import OnceTable, Token
 from cython.cimports.beanpole.engine.state.schedule import Schedule, ScheduleTable
 from cython.cimports.beanpole.engine.state.session import Session
 from cython.cimports.beanpole.engine.state.tags import put_attempt, read_flags
-from cython.cimports.beanpole.engine.state.tube import Group, GroupPause, RuleSet, Tube
+from cython.cimports.beanpole.engine.state.tube import Group, GroupPause, RuleSet, Tube, note_bodies
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memcpy
 
@@ -94,7 +94,7 @@ class Restore:
             read_flags(job)
         job.segment = segment
         engine.jobs.add(job)
-        tube.body_bytes += job.body_bytes
+        note_bodies(tube, 1, job.body_bytes)
         self.place(job, numbers)
         engine.records.job_restored(job)
         engine.next_job_id = max(engine.next_job_id, job.id + 1)
@@ -317,7 +317,7 @@ class Restore:
             forget_key(self.engine, job)
             self.superseded.pop(job.id, None)
         self.engine.records.job_dropped(job)
-        job.tube.body_bytes -= job.body_bytes
+        note_bodies(job.tube, -1, -cython.cast(int64_t, job.body_bytes))
         return self.engine.jobs.remove(job)
 
     def drop_tube(self, tube):

@@ -40,7 +40,7 @@ from cython.cimports.beanpole.engine.state.tags import (
     read_flags,
 )
 from cython.cimports.beanpole.engine.state.times import Count
-from cython.cimports.beanpole.engine.state.tube import RULE_TAGS_BYTES, RuleSet, Tube
+from cython.cimports.beanpole.engine.state.tube import RULE_TAGS_BYTES, RuleSet, Tube, note_bodies
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memcpy
 
@@ -468,7 +468,7 @@ def add_new(queue, now_ns, job, delay_ns):
     if job.tube.rules is not None or job.tag_bytes:
         begin_expiry(job, now_ns + delay_ns)
     job.tube.total_jobs_count += 1
-    job.tube.body_bytes += job.body_bytes
+    note_bodies(job.tube, 1, job.body_bytes)
     return queue.enter_after(now_ns, job, delay_ns)
 
 
@@ -478,8 +478,8 @@ def arrive(queue, now_ns, job, target, state, due_ns):
     if before.groups is not None:
         queue.end_of_group(job)
     forget_key(queue, job)
-    before.body_bytes -= job.body_bytes
-    target.body_bytes += job.body_bytes
+    note_bodies(before, -1, -cython.cast(int64_t, job.body_bytes))
+    note_bodies(target, 1, job.body_bytes)
     job.tube = target
     begin_count(job)
     if target.rules is not None or job.tag_bytes:

@@ -18,6 +18,7 @@ cdef class Timed(Item):
     # As an Item, it stands in the engine's timers.
     cdef readonly uint64_t number        # how many of its kind were made before it; breaks ties between timers
     cdef readonly bint waiting           # a session whose reserve is unanswered
+    cdef int list_index                  # its place in the engine's list of its kind
     cdef Item due_job(self, int64_t now_ns)
     cdef bint end_pause(self, int64_t now_ns) noexcept
     cdef bint open_when_due(self, int64_t now_ns, int64_t started_at_ns) noexcept

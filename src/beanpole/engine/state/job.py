@@ -11,7 +11,7 @@ one byte, for few jobs are reserved 256 times: when it is full, the body moves o
 
 import cython
 from cython.cimports.beanpole.engine.state.heap import Item
-from cython.cimports.beanpole.engine.state.tube import Tube
+from cython.cimports.beanpole.engine.state.tube import Tube, note_bodies
 from cython.cimports.cpython.mem import PyObject_Malloc
 from cython.cimports.cpython.object import PyTypeObject
 from cython.cimports.cpython.ref import Py_INCREF
@@ -150,7 +150,7 @@ def replace_body(job, body, body_bytes):
         if job.spare == APART:
             free(old - CARRIES_BYTES)
         move_apart(job, fresh)
-    job.tube.body_bytes += body_bytes - cython.cast(int64_t, job.body_bytes)
+    note_bodies(job.tube, 0, body_bytes - cython.cast(int64_t, job.body_bytes))
     job.body_bytes = body_bytes
     return True
 

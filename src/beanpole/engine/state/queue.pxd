@@ -12,7 +12,7 @@ from beanpole.engine.state.records cimport Records
 from beanpole.engine.state.schedule cimport ScheduleTable
 from beanpole.engine.state.session cimport Session, SessionList
 from beanpole.engine.state.times cimport Count, JobTime, ServerTimes, Tally, count_in, place_of
-from beanpole.engine.state.tube cimport Buckets, RuleTable, Tube, Watch
+from beanpole.engine.state.tube cimport Buckets, RuleTable, SpaceTable, Tube, Watch
 from beanpole.protocol.commands cimport VERB_COUNT
 
 cdef enum Outcome:
@@ -27,6 +27,8 @@ cdef class Queue:
     cdef public object describe
     # `Callable[[object], str]`: what the process knows of the owner of a session, and with None of what its log waits
     # for, in words
+    cdef public object via
+    # `Callable[[object], str]`: by what way the owner of a session has come, where the process knows; empty: it is not said
     cdef public object notice            # `Callable[[str], None]`: says what belongs into the server's own log
     cdef public int extensions           # which are served, by a format of a cluster's log; 0: none
     cdef readonly int64_t started_at_ns  # engine clock
@@ -48,6 +50,8 @@ cdef class Queue:
     cdef uint64_t buried_so_far_count    # the key of the next buried job
     cdef Heap timers                     # tubes and sessions, by a time at which or before which they must be looked at
     cdef readonly RuleTable rules        # `RuleTable | None`: the rules of tubes
+    cdef readonly SpaceTable spaces      # `SpaceTable | None`: how much may lie in tubes
+    cdef bint recounting                 # not every tube is counted in its space yet: nothing is put
     cdef readonly ScheduleTable schedules   # `ScheduleTable | None`; None: there never was one
     cdef public int64_t schedules_at_ns         # when these must be looked at, engine clock; -1: there are none
     cdef public Py_ssize_t schedules_max # schedules at which set-schedule makes no more

@@ -29,7 +29,7 @@ from cython.cimports.beanpole.engine.state.records import Records, Room
 from cython.cimports.beanpole.engine.state.schedule import ScheduleTable
 from cython.cimports.beanpole.engine.state.session import SessionList, add_wide, drop_wide, told_of
 from cython.cimports.beanpole.engine.state.times import ServerTimes, Tally, add_age, is_newest, remove_age
-from cython.cimports.beanpole.engine.state.tube import Buckets, Tube, Watch
+from cython.cimports.beanpole.engine.state.tube import Buckets, Tube, Watch, note_bodies
 from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import UINT64_MAX, int64_t, uint8_t, uint32_t
 
@@ -64,6 +64,7 @@ class Queue:
         self.started_at_ns = now_ns
         self.facts = facts
         self.describe = lambda _owner: ""
+        self.via = lambda _owner: ""
         self.notice = lambda _text: None
         self.records = Records() if records is None else records
         self.jobs = JobTable()
@@ -241,7 +242,7 @@ class Queue:
             self.on_discard(job)
         self.records.job_deleted(job)
         self.jobs.remove(job)
-        job.tube.body_bytes -= job.body_bytes
+        note_bodies(job.tube, -1, -cython.cast(int64_t, job.body_bytes))
         return self.drop_if_unused(job.tube)
 
     @cython.final
@@ -278,11 +279,15 @@ class Queue:
             self.tube_list.append(tube)
             if self.rules is not None:
                 self.on_open(tube)
+            if self.spaces is not None:
+                self.spaces.enter(tube, 0)
         return tube
 
     @cython.final
     def too_many_tubes(self, name):
-        return len(self.tube_list) >= self.tubes_max and name not in self.tubes
+        if name in self.tubes:
+            return False
+        return len(self.tube_list) >= self.tubes_max or (self.spaces is not None and self.spaces.is_full(name))
 
     @cython.final
     def unused(self, tube):
@@ -302,6 +307,8 @@ class Queue:
             self.timers.remove(tube)
         if tube.rules is not None:
             self.on_drop(tube)
+        if tube.space is not None:
+            tube.space.tube_count -= 1
         self.server_times.tube_count -= tube.times is not None
         if tube.paused_until_ns:
             tube.pause(0, 0)

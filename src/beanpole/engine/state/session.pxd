@@ -48,7 +48,6 @@ cdef class Session(Timed):
     cdef readonly int64_t wait_until_ns  # waiting: when TIMED_OUT is due, engine clock; -1: never. Told: when that ends
     cdef int64_t opened_at_ns            # engine clock
     cdef int64_t heard_at_ns             # when its last command began, engine clock; before it: when it was opened
-    cdef int list_index                  # its place in the engine's list of sessions
     cdef uint32_t told_at                # told: 1 + the place in `watches` of the tube that it was told of; 0: it was not
     cdef readonly uint8_t own            # the server's own: not counted where clients are
     cdef uint8_t last_verb               # Verb of its last command; 0: there was none

@@ -129,10 +129,30 @@ cdef class Watch(Item):
     cdef Watch later                     # the watch behind it; None: it is last
 
 @cython.final
+cdef class Space:
+    # What lies in the tubes for which it is the space with the longest pattern, together, and how much may. 0: no limit
+    cdef readonly bytes pattern          # a name, a prefix with `*` behind it, or `*`
+    cdef readonly int64_t jobs_max       # jobs of any state at which no more are put
+    cdef readonly int64_t bytes_max      # bytes of all bodies beyond which nothing is put
+    cdef readonly int64_t tubes_max      # tubes at which no more are made
+    cdef readonly int64_t job_count
+    cdef readonly int64_t body_bytes
+    cdef readonly int64_t tube_count
+
+@cython.final
+cdef class SpaceTable:
+    cdef readonly dict spaces            # `dict[bytes, Space]`: by their patterns
+    cdef tuple sizes                     # how long the prefixes of those with a `*` are, the longest first
+    cdef Space of(self, bytes name)
+    cdef bint is_full(self, bytes name) except -1
+    cdef int enter(self, Tube tube, Py_ssize_t jobs) except -1
+
+@cython.final
 cdef class Tube(Timed):
     cdef readonly bytes name
     cdef readonly bytes tags             # tagged fields, as they stand in the log; None: none
     cdef readonly RuleSet rules          # `RuleSet | None`: its rules
+    cdef readonly Space space            # `Space | None`: in which its jobs are counted
     cdef int64_t full_at_ns              # when the bucket of its rule `rate` is full if nobody takes a token, engine clock
     cdef readonly Breaker breaker        # `Breaker | None`: what its rule `breaker` has counted; None: no such rule
     cdef readonly TubeTimes times        # `TubeTimes | None`: how long its jobs took; None: nothing is timed yet
@@ -143,13 +163,14 @@ cdef class Tube(Timed):
     cdef Watch first_waiting             # the session that has waited longest; None: nobody waits
     cdef Watch last_waiting
     cdef dict wide                       # the watches of wide sessions, as keys; None: no such session watches it
-    cdef readonly Py_ssize_t reserved_count   # jobs that sessions hold
     cdef readonly int64_t body_bytes          # bytes of the bodies of all its jobs
+    cdef readonly uint32_t reserved_count     # jobs that sessions hold
     cdef readonly uint32_t using_count        # sessions that use it
     cdef readonly uint32_t watching_count     # sessions that watch it
     cdef readonly uint32_t waiting_count      # sessions in its waiting line, where wide ones don't stand
     cdef readonly uint32_t urgent_count       # ready jobs of a pri below URGENT_PRI_BELOW
     cdef readonly uint32_t pause_count        # successful pause-tube commands
+    cdef readonly uint32_t pause_s            # seconds that the current pause was asked for; 0: not paused
     cdef uint32_t total_lost_count            # reservations that ended with the session
     cdef readonly uint64_t total_jobs_count   # jobs ever put into it
     cdef readonly uint64_t delete_count       # jobs ever deleted from it
@@ -159,8 +180,6 @@ cdef class Tube(Timed):
     cdef uint64_t total_kick_count
     cdef uint64_t total_timeout_count    # reservations that ran out
     cdef Ages ages                       # since when its ready jobs are ready
-    cdef readonly uint32_t pause_s            # seconds that the current pause was asked for; 0: not paused
-    cdef uint32_t list_index                  # its place in the engine's list of tubes
     cdef uint8_t hidden                       # one session's own, in the place of one to which it has no right: in no list, never with a job
     cdef readonly uint8_t closed              # bits of Closed; 0: its jobs may be reserved
     cdef readonly uint32_t told_count         # sessions that were told of it: a ready job is left to each
@@ -168,6 +187,13 @@ cdef class Tube(Timed):
     cdef void pause(self, uint32_t seconds, int64_t until_ns) noexcept
     cdef void join_waiting(self, Watch watch) noexcept
     cdef void leave_waiting(self, Watch watch) noexcept
+
+cdef inline void note_bodies(Tube tube, int jobs, int64_t size) noexcept:
+    # So many more jobs are in a tube, or fewer, with so many more bytes of bodies.
+    tube.body_bytes += size
+    if tube.space is not None:
+        tube.space.job_count += jobs
+        tube.space.body_bytes += size
 
 cdef inline int64_t filled_ns(Rate rate, int64_t since_ns) noexcept:
     # When a bucket is full that is empty at a moment.

@@ -8,6 +8,7 @@ tube, and nothing is merged: that of its name, else that of the longest prefix.
 """
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from itertools import islice
 
 import cython
@@ -186,6 +187,57 @@ class Watch(Item):
     def __cinit__(self, session: Item, tube: Tube):
         self.session = session
         self.tube = tube
+
+
+@cython.no_gc
+@cython.cclass
+class Space:
+    """What may lie in the tubes of a pattern. The fields stand in ``tube.pxd``."""
+
+    def __cinit__(self, pattern: bytes):
+        self.pattern = pattern
+
+    def limit(self, jobs_max: int64_t, bytes_max: int64_t, tubes_max: int64_t) -> None:
+        """Set how much may lie there; 0: no limit."""
+        self.jobs_max = jobs_max
+        self.bytes_max = bytes_max
+        self.tubes_max = tubes_max
+
+
+@cython.cclass
+class SpaceTable:
+    """Every space. The fields stand in ``tube.pxd``."""
+
+    def __cinit__(self, patterns: Iterable[bytes]):
+        self.spaces = {pattern: Space(pattern) for pattern in patterns}
+        sizes = {len(pattern) - 1 for pattern in self.spaces if pattern.endswith(b"*")}
+        self.sizes = tuple(sorted(sizes, reverse=True))
+
+    def of(self, name):
+        """Return the space with the longest pattern for a name, or None."""
+        space: Space = self.spaces.get(name)
+        size: cython.Py_ssize_t
+        for size in self.sizes:
+            if space is not None:
+                break
+            if size <= len(name):
+                space = self.spaces.get(name[:size] + b"*")
+        return space
+
+    def is_full(self, name):
+        """Whether there can be no more tubes where that of a name would be."""
+        space: Space = self.of(name)
+        return space is not None and 0 < space.tubes_max <= space.tube_count
+
+    def enter(self, tube, jobs):
+        """Count a tube with so many jobs in its space."""
+        space: Space = self.of(tube.name)
+        tube.space = space
+        if space is not None:
+            space.tube_count += 1
+            space.job_count += jobs
+            space.body_bytes += tube.body_bytes
+        return 0
 
 
 @cython.no_gc
