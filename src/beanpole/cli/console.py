@@ -3,6 +3,7 @@
 import contextlib
 import ipaddress
 import os
+import secrets
 import socket
 from dataclasses import replace
 from pathlib import Path
@@ -16,15 +17,21 @@ from beanpole.cli.serve import check_host_names, check_listen, check_token_file,
 from beanpole.cli.wrapping import SETTINGS
 from beanpole.client import Address
 from beanpole.console import limits
-from beanpole.errors import ExitCode, StartError
+from beanpole.errors import AccessError, ExitCode, StartError
 
 if TYPE_CHECKING:
-    from beanpole.console.settings import Pairs, Source
+    from beanpole.access.watch import AccessFiles
+    from beanpole.console.settings import Pairs, Settings, Source
+    from beanpole.server.logs import Logger
+
+FILE: dict[str, Any] = {"type": click.Path(path_type=Path), "metavar": "FILE"}
 
 # How a console that a server has started gives way to it: its niceness, and what the kernel adds to its score when it
 # must end a process for want of memory.
 NICE = 5
 OOM_SCORE_ADJ = 500
+
+KEY_BYTES = 32  # of the key with which cookies of users are signed
 
 WHOLE = "map"  # the name under which all shards of a map are one server
 
@@ -89,6 +96,8 @@ class NamedUrl(click.ParamType[tuple[str, str]]):
     callback=check_token_file,
     help="A file with a line `NAME TOKEN` for each who may change things; without it pages are read-only.",
 )
+@option("--access", **FILE, help="Let the users of this file log in, each with rights of its own.")
+@option("--tokens", **FILE, help="With --access: the tokens by which they do, from `beanpole token add`.")
 @option("--http-hide-bodies", "hide_bodies", is_flag=True, help="Show, search and give out no body of a job.")
 @option(
     "--metrics-tubes",
@@ -102,6 +111,9 @@ class NamedUrl(click.ParamType[tuple[str, str]]):
 @log_format
 @click.option("--handed-over", hidden=True, help="Descriptors: of the listening socket, and of four pairs.")
 @click.option("--name", default="", hidden=True, help="With --handed-over: the name of the server.")
+@click.option(
+    "--key", type=int, hidden=True, help="With --handed-over and --access: a descriptor from which to read it."
+)
 def console(urls: tuple[tuple[str, str], ...], map_file: Path | None, **given: Any) -> int:
     """Serve pages for people, an API, metrics for Prometheus and health checks of servers, in a process of its own.
 
@@ -141,11 +153,14 @@ def console(urls: tuple[tuple[str, str], ...], map_file: Path | None, **given: A
         given["hosts"],
         given["tube_patterns"],
         Path(given["token_file"]) if given["token_file"] else None,
+        users_of(**{name: given[name] for name in ("access", "tokens", "token_file")}),
+        secrets.token_bytes(KEY_BYTES) if given["key"] is None else read_key(given["key"]),
         is_reached=any(map(is_reached, listeners)),
         hide_bodies=given["hide_bodies"],
         legacy=given["legacy"],
     )
     logger = open_logger(given["log_format"])
+    warn_of_old_tokens(settings, logger)
     addresses = ["http:" + listener.address_text(each).removeprefix("tcp:") for each in listeners]
 
     def ready() -> None:
@@ -179,6 +194,36 @@ def is_reached(listening: socket.socket) -> bool:
     if listening.family == socket.AF_UNIX:
         return False
     return not ipaddress.ip_address(listening.getsockname()[0].partition("%")[0]).is_loopback
+
+
+def users_of(access: Path | None, tokens: Path | None, token_file: str) -> "AccessFiles | None":
+    """Return the users who may log in; None: there are none. Raises StartError: a file is wrong, or one lacks."""
+    from beanpole.access.watch import AccessFiles
+
+    if access is None:
+        if tokens is not None:
+            raise StartError("--tokens needs the file of users: give --access as well", ExitCode.USAGE)
+        return None
+    if tokens is None and not token_file:
+        raise StartError("--access: users log in here by tokens: give --tokens as well", ExitCode.USAGE)
+    try:
+        return AccessFiles(access, tokens)
+    except AccessError as error:
+        raise StartError(str(error), ExitCode.USAGE) from error
+
+
+def warn_of_old_tokens(settings: "Settings", logger: "Logger") -> None:
+    """Say that there are tokens that no right limits."""
+    if settings.users is not None and settings.token_file is not None:
+        effect = "whoever has a token of it may do everything, whatever the file of users says"
+        advice = "give them tokens of users: beanpole token add"
+        logger.warning("old tokens", file=str(settings.token_file), effect=effect, advice=advice)
+
+
+def read_key(fd: int) -> bytes:
+    """Return the key with which the server lets cookies be signed."""
+    with open(fd, "rb") as pipe:
+        return pipe.read(KEY_BYTES)
 
 
 def sources_of(urls: tuple[tuple[str, str], ...], given: dict[str, Any]) -> "tuple[Source, ...]":

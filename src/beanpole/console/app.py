@@ -15,6 +15,7 @@ from beanpole.console.screens import login, render
 from beanpole.console.screens import table as screens
 from beanpole.console.security.access import Access
 from beanpole.console.security.guard import OPEN, Guard, Hosts, SafeAnswers
+from beanpole.console.security.users import Users
 from beanpole.console.servers import Console
 from beanpole.console.single_flight import AwayError
 from beanpole.errors import ForbiddenError
@@ -28,9 +29,11 @@ async def unknown(request: Request) -> Response:
     )
 
 
-def make_app(console: Console) -> ASGIApp:
+def make_app(console: Console, users: Users | None = None) -> ASGIApp:
     settings = console.settings
-    access = Access(settings.token_file, console.logger, console.clock) if settings.token_file else None
+    access = None
+    if settings.token_file or users:
+        access = Access(settings.token_file, console.logger, console.clock, users)
     app = Starlette(
         routes=[*ROUTES, Route("/{path:path}", unknown)],
         middleware=[

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from beanpole.console.actions.runs import Runs
 from beanpole.console.app import make_app
 from beanpole.console.sampler import Logger, Sampler, make_sampler
+from beanpole.console.security.users import Users
 from beanpole.console.servers import Console, Server
 from beanpole.console.serving import make_server
 from beanpole.console.settings import Clock, Pairs, Settings
@@ -27,10 +28,13 @@ async def run(
         each.name: Server(each, settings, make_sampler(each, settings, logger, clock)) for each in settings.sources
     }
     console = Console(settings, servers, logger, clock)
-    http = make_server(make_app(console), logger)
+    users = None if settings.users is None else Users(settings.users, settings.key, logger, clock)
+    http = make_server(make_app(console, users), logger)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, http.stop)
     tasks = [loop.create_task(each.sampler.run()) for each in servers.values()]
+    if users is not None:
+        tasks.append(loop.create_task(users.keep_reading()))
     gone: select.epoll | None = None
     if settings.pairs is not None:
         tasks.append(loop.create_task(stop_when_lost(next(iter(servers.values())).sampler, http.stop)))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from beanpole.access.watch import AccessFiles
 from beanpole.client import Address, Login
 from beanpole.shards.map import Places
 
@@ -55,7 +56,10 @@ class Settings:
     tube_patterns: tuple[str, ...] = ()
     """Which tubes have metrics of their own, as shell patterns; none: the first by name."""
     token_file: Path | None = None
-    """Where the tokens of those who may change things are; None: everybody may look, and change nothing."""
+    """Where the tokens of those who may change things are; None: in no file of the console's own."""
+    users: AccessFiles | None = None
+    """The users who may log in; None: there are none. Without them and a file of tokens everybody may look."""
+    key: bytes = b""  # with which the cookies of users are signed
     is_reached: bool = False  # whether other machines reach it: then there are no pages without a file of tokens
     hide_bodies: bool = False  # whether the bodies of jobs are shown, searched and given out nowhere
     legacy: bool = False  # whether /metrics has the names of messagebird/beanstalkd_exporter as well

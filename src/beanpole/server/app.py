@@ -60,7 +60,8 @@ def open_console(
     from beanpole.server import supervisor  # noqa: PLC0415 - most servers have none
 
     name = settings.node or listener.name_of(listeners[0])
-    return supervisor.Supervisor(http, supervisor.command_of(settings, name), logger)
+    key = os.urandom(32) if settings.access else b""
+    return supervisor.Supervisor(http, supervisor.command_of(settings, name), logger, key=key)
 
 
 def open_fronts(settings: Settings, listeners: list[socket.socket], logger: Logger) -> "Fronts":

@@ -389,8 +389,8 @@ def open_door(settings: "Settings") -> Door:
         refuse("--tls-cert and --tls-key are for a listener with TLS: give -l tls:HOST as well")
     if settings.fronts:
         refuse("--fronts: with --access or more than an address behind -l, clients are accepted by the server itself")
-    if settings.http and settings.access:
-        refuse("--http would show everything to anybody: run `beanpole console` as a user of its own beside the server")
+    if settings.http and settings.access and not (settings.tokens or settings.http_token_file):
+        refuse("--http with --access: users log in there by tokens, so give --tokens as well")
     if settings.tokens and not settings.access:
         refuse("--tokens needs the file of users: give --access as well")
     if not settings.listen and settings.access:

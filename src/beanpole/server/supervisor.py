@@ -9,6 +9,7 @@ A start costs a turn 0.3 ms; on a busy machine, one in ten costs 8 ms.
 """
 
 import contextlib
+import os
 import socket
 import sys
 from typing import Protocol
@@ -44,6 +45,8 @@ def command_of(settings: Settings, name: str) -> list[str]:
         *(f"--handed-over={fds}", f"--name={name}", f"--log-format={settings.log_format}"),
         *(f"--http-host={each}" for each in settings.http_host),
         *([f"--http-token-file={settings.http_token_file}"] if settings.http_token_file else []),
+        *([f"--access={settings.access}", f"--key={FIRST_FD + 1 + len(PAIRS)}"] if settings.access else []),
+        *([f"--tokens={settings.tokens}"] if settings.tokens else []),
         *(["--http-hide-bodies"] if settings.http_hide_bodies else []),
         *(f"--metrics-tubes={each}" for each in settings.metrics_tubes),
         *(["--legacy-metrics"] if settings.legacy_metrics else []),
@@ -53,13 +56,21 @@ def command_of(settings: Settings, name: str) -> list[str]:
 class Supervisor(Keeper):
     """Keeps one console running. Its lifeline are the connections that it was handed."""
 
-    def __init__(self, listener: socket.socket, command: list[str], logger: Logger, pace: Pace | None = None) -> None:
+    def __init__(
+        self,
+        listener: socket.socket,
+        command: list[str],
+        logger: Logger,
+        pace: Pace | None = None,
+        key: bytes = b"",
+    ) -> None:
         super().__init__("console", logger.log, pace)
         self.listener = listener  # where the console takes HTTP
         self.address = "http:" + address_text(listener).removeprefix("tcp:")
         self.command = command
         self.transport: Transport | None = None
         self.connections: list[Connection] = []
+        self.key = key  # the one with which cookies of users are signed: it outlives a console; empty: no users
 
     def serve_by(self, transport: Transport) -> None:
         """Let this serve the pairs. A console that another served is started again, and that is not counted."""
@@ -97,4 +108,8 @@ class Supervisor(Keeper):
                 handed_over.append(theirs.enter_context(their).fileno())
                 ours.setblocking(False)
                 self.connections.append(transport.adopt(ours.detach()))
+            if self.key:
+                handed_over.append(os.memfd_create("key"))
+                theirs.callback(os.close, handed_over[-1])
+                os.pwrite(handed_over[-1], self.key, 0)
             return spawn(self.command, handed_over)

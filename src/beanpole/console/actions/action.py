@@ -226,6 +226,18 @@ def pattern_of(text: str) -> str:
     return text
 
 
+PUTS = frozenset({"put", "redrive", "set-rules"})
+"""What may put jobs into tubes besides that of a `to`: rules by a line ``dead:``."""
+
+
+def rights_of(action: Action) -> Iterator[str]:
+    """The rights to all tubes that an action needs besides `manage`."""
+    if action.verb in PUTS or "to" in action.given:
+        yield "put"
+    if isinstance(action.target, Pattern | Named):
+        yield "rules"
+
+
 # --- What is given ----------------------------------------------------------------------------------------------------
 
 

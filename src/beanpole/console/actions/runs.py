@@ -22,6 +22,7 @@ from beanpole.console.actions.action import (
     Pattern,
     RefusedError,
     Tube,
+    rights_of,
 )
 from beanpole.console.actions.dry import DryRun, DryRuns, filters_of, jobs_of
 from beanpole.console.security.access import Visitor
@@ -227,6 +228,8 @@ async def start(console: Console, action: Action, *, highest: int | None, typed:
     """
     if not visitor.may_change:
         raise RefusedError("you may look, but not change anything")
+    if lacks := set(rights_of(action)) - visitor.rights:
+        raise RefusedError(f'this user lacks {min(lacks)} = ["*"]')
     server = console.server(action.server)
     client = await server.client(Purpose.ACTIONS)
     verb = await dry.check(client, action)

@@ -70,7 +70,7 @@ def is_acting(line: str) -> bool:
 
 
 async def show(view: View) -> dict[str, Any]:
-    origin, has_tokens = origin_of(view.request), view.console.settings.token_file is not None
+    origin, has_tokens = origin_of(view.request), view.request.app.state.access is not None
     found = list(commands(OPERATIONS, origin, view.server.name, has_tokens=has_tokens))
     return {
         "has_tokens": has_tokens,

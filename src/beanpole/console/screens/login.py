@@ -12,7 +12,7 @@ from beanpole.console.answers import is_https
 from beanpole.console.screens import render
 from beanpole.console.screens.screen import Screen, View, nothing
 from beanpole.console.security import guard
-from beanpole.console.security.access import Access
+from beanpole.console.security.access import Access, visitor_with
 from beanpole.console.security.guard import cookie_name, slow_down
 
 SCREEN = Screen("/login", "login.html", nothing, title="")
@@ -30,6 +30,8 @@ async def log_in(request: Request) -> Response:
     if token is None:
         await slow_down(access, request)
         return page(request, {"to": to, "is_wrong": True}, 401)
+    if not visitor_with(token).may_see:
+        raise HTTPException(403, guard.MAY_NOT_SEE)
     answer = RedirectResponse(to, 303)
     answer.set_cookie(
         cookie_name(request),
@@ -57,7 +59,7 @@ def access_of(request: Request) -> Access:
     """What knows the tokens. Raises HTTPException: there is no need to log in."""
     found = request.app.state.access
     if not isinstance(found, Access):
-        raise HTTPException(404, "this console was started without --http-token-file: there is nothing to log in to")
+        raise HTTPException(404, "this console was started without tokens: there is nothing to log in to")
     return found
 
 
@@ -73,7 +75,7 @@ def page(request: Request, shown: dict[str, Any], status: int = 200) -> Response
 
 
 ROUTES = (
-    Route("/login", show, methods=["GET"]),
-    Route("/login", log_in, methods=["POST"]),
-    Route("/logout", log_out, methods=["POST"]),
+    Route(guard.LOGIN, show, methods=["GET"]),
+    Route(guard.LOGIN, log_in, methods=["POST"]),
+    Route(guard.LOGOUT, log_out, methods=["POST"]),
 )

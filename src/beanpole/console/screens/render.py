@@ -23,7 +23,6 @@ from beanpole.console.actions.commands import OF_A_FILE
 from beanpole.console.answers import HEADERS, line, problem, refusal_in
 from beanpole.console.screens import links, words
 from beanpole.console.screens.screen import Screen, View, nothing
-from beanpole.console.security.access import READ_ONLY
 from beanpole.console.security.guard import is_api
 
 # --- The style, the script and the pictures: their addresses have what they hold, so browsers may keep them -----------
@@ -93,7 +92,6 @@ def environment() -> Environment:
         "tube_url": links.tube_url,
         "job_url": links.job_url,
         "schedule_url": links.schedule_url,
-        "read_only": READ_ONLY,
         "of_a_file": OF_A_FILE,
     }
     made.globals["ui"] = made.get_template("parts.html").module

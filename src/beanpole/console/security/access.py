@@ -16,10 +16,15 @@ from starlette.requests import Request
 from beanpole.console import limits
 from beanpole.console.sampler import Logger
 from beanpole.console.security.tokens import Token, TokenFile
+from beanpole.console.security.users import Users
 from beanpole.console.settings import Clock
+from beanpole.protocol.rights import RIGHTS
 
 READ_ONLY = "read-only: this console was started without --http-token-file"
-"""Why a visitor may not change anything: there is no other reason."""
+"""Why a visitor may not change anything where nobody may."""
+
+NO_MANAGE = 'read-only: this user lacks manage = ["*"]'
+"""Why one may not who has logged in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +35,23 @@ class Visitor:
     may_change: bool = False  # whether actions are allowed
     form_token: str = ""  # what each form of a page must bring back; empty: there is no cookie
     may_see: bool = True  # whether they may know anything of the servers; else they have yet to log in
+    may_meter: bool = True  # whether they may know everybody's numbers
+    rights: frozenset[str] = frozenset(RIGHTS)  # those that they have in all tubes
+    read_only: str = READ_ONLY  # why they may not change anything, if they may not
 
 
 STRANGER = Visitor("nobody", may_see=False)
 """Who has not logged in, where one must."""
+
+
+def visitor_with(token: Token, form_token: str = "") -> Visitor:
+    """Who has a token. What the console asks of a server is asked of no user, so only rights to all tubes count."""
+    user = token.user
+    if user is None or user.admin:
+        return Visitor(token.name, may_change=True, form_token=form_token)
+    rights = frozenset(each for each in RIGHTS if user.grants.covers(each, b"*"))
+    may_see = user.stats and "look" in rights
+    return Visitor(token.name, may_see and "manage" in rights, form_token, may_see, user.stats, rights, NO_MANAGE)
 
 
 def visitor_of(request: Request) -> Visitor:
@@ -85,8 +103,7 @@ class Session:
 
     @property
     def visitor(self) -> Visitor:
-        form_token = self.token.signature(b"form", self.nonce.encode())
-        return Visitor(self.token.name, may_change=True, form_token=form_token)
+        return visitor_with(self.token, self.token.signature(b"form", self.nonce.encode()))
 
     @property
     def cookie(self) -> str:
@@ -95,11 +112,12 @@ class Session:
 
 
 class Access:
-    """Knows the tokens of a console."""
+    """Knows the tokens of a console: of a file of its own, of the users of a server, or of both."""
 
-    def __init__(self, path: Path, logger: Logger, clock: Clock) -> None:
+    def __init__(self, path: Path | None, logger: Logger, clock: Clock, users: Users | None = None) -> None:
         self.attempts = Attempts(clock.now_ns)
-        self._file = TokenFile(path)
+        self.users = users
+        self._file = None if path is None else TokenFile(path)
         self._fault = ""
         self._logger = logger
         self._unix_s = clock.unix_s
@@ -111,7 +129,7 @@ class Access:
         for each in self._tokens():
             if hmac.compare_digest(digest(each.secret), given):
                 found = each
-        return found
+        return found or (self.users.token(text) if self.users is not None else None)
 
     def begin(self, token: Token) -> Session:
         return Session(token, secrets.token_hex(16), int(self._unix_s()) + limits.SESSION_S)
@@ -124,7 +142,9 @@ class Access:
         ends_s, nonce, name = int(parts[0]), parts[1], parts[2]
         if ends_s <= self._unix_s() or nonce in self._ended:
             return None
-        found = (Session(each, nonce, ends_s) for each in self._tokens() if each.name == name)
+        tokens = [each for each in self._tokens() if each.name == name]
+        tokens += self.users.tokens_of(name) if self.users is not None else ()
+        found = (Session(each, nonce, ends_s) for each in tokens)
         return next((each for each in found if hmac.compare_digest(each.cookie, cookie)), None)
 
     def end(self, session: Session) -> None:
@@ -134,6 +154,8 @@ class Access:
             self._ended.popitem(last=False)
 
     def _tokens(self) -> tuple[Token, ...]:
+        if self._file is None:
+            return ()
         tokens, fault = self._file.tokens(), self._file.fault
         if fault != self._fault:
             self._fault = fault

@@ -1,9 +1,9 @@
 """What a request must bring before any page is asked, and what every answer says to browsers.
 
-Whether a server is well is nobody's secret, and neither are its metrics: they are served to all who reach the console.
-Everything else is for visitors. Without a file of tokens these are whoever reaches it on this machine, and they may
-look; with one they are those who have a token, as ``Authorization: Bearer`` or as the cookie of the page that asks for
-it.
+Whether a server is well is nobody's secret, and neither are its metrics, unless it has users: they are served to all
+who reach the console. Everything else is for visitors. Without tokens these are whoever reaches it on this machine, and
+they may look; with them they are those who have one, as ``Authorization: Bearer`` or as the cookie of the page that
+asks for it.
 
 What changes something needs more, for a browser sends a cookie whoever has made the request: the page that sends it
 must be the console's own, by its ``Origin``, and bring back the token that stood in its form. The API takes no cookie
@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from beanpole.console import limits
 from beanpole.console.answers import idling
-from beanpole.console.security.access import COOKIE, READ_ONLY, STRANGER, Access, Visitor
+from beanpole.console.security.access import COOKIE, STRANGER, Access, Visitor, visitor_with
 
 # --- Names of this console --------------------------------------------------------------------------------------------
 
@@ -158,14 +158,18 @@ async def read_form(request: Request, bytes_max: int) -> Form:
 
 FORM_BYTES_MAX = 2 * 1024 * 1024  # bytes of any other form: a body of a job, escaped, or the IDs of a long list
 
-OPEN = frozenset({"/metrics", "/health", "/ready", "/leader"})
+METRICS = "/metrics"
+OPEN = frozenset({METRICS, "/health", "/ready", "/leader"})
 STATIC = "/static/"
 LOGIN = "/login"
+LOGOUT = "/logout"
 API = "/api/"
 OPENAPI = "/openapi.json"
 LOOKING = frozenset({"GET", "HEAD"})
 
 NO_PAGES = "This console is reached from other machines, so it has pages only with --http-token-file."
+
+MAY_NOT_SEE = 'This user may not see this: it needs look = ["*"] and stats = true, and for metrics the latter.'
 
 Refuse = Callable[[Request, Exception], Awaitable[Response]]
 
@@ -176,6 +180,7 @@ class Guard:
     def __init__(self, app: ASGIApp, access: Access | None, *, is_reached: bool, refuse: Refuse) -> None:
         self._app = app
         self._access = access  # who may come in; None: everybody may look
+        self._open = OPEN - {METRICS} if access is not None and access.users is not None else OPEN
         self._is_reached = is_reached  # whether other machines reach the console
         self._refuse = refuse
 
@@ -183,12 +188,12 @@ class Guard:
         request, path = Request(scope, receive), scope["path"]
         state = scope.setdefault("state", {})
         state["visitor"] = STRANGER
-        if path in OPEN or path.startswith(STATIC):
+        if path in self._open or path.startswith(STATIC):
             await self._app(scope, receive, send)
             return
         try:
             if path != LOGIN:
-                state["visitor"] = await self._visitor(request)
+                state["visitor"] = check_looking(request, await self._visitor(request))
             if scope["method"] not in LOOKING:
                 await self._check_change(request, state["visitor"])
         except ClientDisconnect:
@@ -209,7 +214,7 @@ class Guard:
             if token is None:
                 await slow_down(self._access, request)
                 raise unauthorized("This token is not known here.")
-            return Visitor(token.name, may_change=True)
+            return visitor_with(token)
         session = self._access.session(request.cookies.get(cookie_name(request), ""))
         if session is None or (is_api(request) and request.method not in LOOKING):
             raise stranger(request)
@@ -217,8 +222,8 @@ class Guard:
 
     async def _check_change(self, request: Request, visitor: Visitor) -> None:
         is_login = request.scope["path"] == LOGIN and self._access is not None
-        if not visitor.may_change and not is_login:
-            raise HTTPException(403, READ_ONLY[0].upper() + READ_ONLY[1:] + ".")
+        if not (visitor.may_change or is_login or (visitor.form_token and request.scope["path"] == LOGOUT)):
+            raise HTTPException(403, visitor.read_only[0].upper() + visitor.read_only[1:] + ".")
         if is_login or visitor.form_token:
             check_origin(request)
         if is_api(request):
@@ -228,6 +233,13 @@ class Guard:
         if visitor.form_token and not hmac.compare_digest(given.encode(), visitor.form_token.encode()):
             raise HTTPException(403, "This form is of another session; go back, load its page again, and send it then.")
         request.scope["state"]["form"] = form
+
+
+def check_looking(request: Request, visitor: Visitor) -> Visitor:
+    """Returns a visitor who may see what is asked for. Raises HTTPException: this one may not."""
+    if not (visitor.may_meter if request.scope["path"] == METRICS else visitor.may_see):
+        raise HTTPException(403, MAY_NOT_SEE)
+    return visitor
 
 
 def cookie_name(request: Request) -> str:

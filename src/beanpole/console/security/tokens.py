@@ -16,6 +16,7 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from beanpole.access.access import UserConfig
 from beanpole.files import stamp
 
 TOKEN_CHARS_MIN = 16  # characters of a token: shorter ones could be guessed
@@ -32,6 +33,8 @@ class Token:
 
     name: str
     secret: bytes = field(repr=False)
+    user: UserConfig | None = None
+    """What the user may do whose token it is; None: it stands in a file of the console's own, and may do everything."""
 
     def signature(self, purpose: bytes, text: bytes) -> str:
         """What only this token can have made of a text."""
