@@ -21,7 +21,7 @@ WATCHED = 1_000
 LARGE = 64_000
 IN = LARGE * limits.INPUT_BYTE_COST_NS
 OUT = (LARGE >> limits.OUTPUT_COST_SHIFT) + LARGE * limits.SEND_BYTE_COST_NS
-PLAIN = limits.COMMAND_COST_NS
+PLAIN = cost_ns_of(Verb.LIST_TUBE_USED)
 SMALL = b"put 0 0 60 5\r\nhello\r\n"
 BIG = b"put 0 0 60 %d\r\n%b\r\n" % (LARGE, b"x" * LARGE)
 

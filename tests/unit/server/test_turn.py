@@ -355,7 +355,7 @@ def test_quiet_client_waits_for_one_turn(house: House, command: bytes) -> None:
 def test_quiet_clients_have_half_of_a_turn_beside_what_is_due(house: House) -> None:
     """What becomes due takes its time from those that flood."""
     flood = [MemoryTransport(house.turn) for _ in range(100)]
-    quiet = [MemoryTransport(house.turn) for _ in range(70)]
+    quiet = [MemoryTransport(house.turn) for _ in range(60)]
     flood[0].arrive(b"put 0 1 60 0\r\n\r\n" * 3 * JOBS_PER_TICK)
     while house.turn.busy:
         house.turn.run(2)

@@ -138,7 +138,7 @@ def fill_rows():
     add(Verb.BURY, bury)
     add(Verb.KICK, kick)
     add(Verb.TOUCH, touch, COMMAND_COST_NS, True)
-    add(Verb.STATS, stats, 15_000)
+    add(Verb.STATS, stats, 25_000)
     add(Verb.STATS_JOB, stats_job, 3_000)
     add(Verb.STATS_TUBE, stats_tube, 3_000)
     add(Verb.LIST_TUBES, list_tubes, 20_000)
