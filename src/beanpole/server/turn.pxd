@@ -8,6 +8,12 @@ from beanpole.protocol.commands cimport VERB_COUNT
 from beanpole.server.connection cimport Connection, Transport
 
 @cython.final
+cdef class Line:
+    cdef list arrived                    # as those of Turn
+    cdef list queue
+    cdef int64_t left_ns                 # of its parts; below 0: it has taken so much more
+
+@cython.final
 cdef class Turn:
     cdef readonly Engine engine
     cdef TurnLog log                     # what makes records durable; see log.log.Log
@@ -21,6 +27,8 @@ cdef class Turn:
     cdef int64_t share_ns                # what a connection may still run in it
     cdef list arrived                    # connections to serve first: something happened to them, and they use little
     cdef list queue                      # connections to serve that used more of their share when last served
+    cdef dict lines                      # User -> Line, the next first: those who had something to run before this turn
+    cdef int shared_turns_left           # turns whose parts are short yet, as there were lines of several users
     cdef list stalled                    # connections whose command waits for the log to have room
     cdef list sending                    # connections to send for in this turn
     cdef list leaving                    # closed connections whose sessions have not given back all jobs yet, in order
@@ -39,9 +47,11 @@ cdef class Turn:
     cdef uint64_t command_count          # the sum of these
     cdef int begin(self, int64_t now_ns) except -1
     cdef int finish(self, int64_t now_ns) except -1
+    cdef bint has_waiting(self) noexcept
+    cdef int serve_users(self, int64_t now_ns) except -1
+    cdef Line line_of(self, Connection connection)
     cdef int serve_waiting(self, int64_t now_ns) except -1
     cdef list serve_list(self, int64_t now_ns, list waiting, int64_t until_ns)
-    cdef list serve_by_user(self, int64_t now_ns, list waiting, int64_t until_ns)
     cdef int serve(self, int64_t now_ns, Connection connection) except -1
     cdef int serve_woken(self, int64_t now_ns) except -1
     cdef int add_arrived(self, Connection connection) except -1

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 TURN_COST_NS = cython.declare(int64_t, limits.TURN_COST_NS)
 SHARE_COST_NS = cython.declare(int64_t, limits.SHARE_COST_NS)
+PART_COST_NS = cython.declare(int64_t, limits.PART_COST_NS)
+SHARED_TURNS = cython.declare(cython.int, limits.SHARED_TURNS)
 LIGHT_COST_NS = cython.declare(int64_t, limits.LIGHT_COST_NS)
 SEND_BYTE_COST_NS = cython.declare(int64_t, limits.SEND_BYTE_COST_NS)
 MOVED_COST_NS = cython.declare(int64_t, limits.MOVED_COST_NS)
@@ -47,16 +49,9 @@ def nothing() -> None:
     """Do nothing: whoever runs the turns looks at :attr:`Turn.busy`."""
 
 
-@cython.cfunc
-def are_of_several(waiting: list) -> cython.bint:
-    """Whether some connections are of more users than one."""
-    first: Session = None
-    for each in waiting:
-        session: Session = cython.cast(Connection, each, typecheck=True).session
-        if first is not None and session.user is not first.user:
-            return True
-        first = session
-    return False
+@cython.cclass
+class Line:
+    """Connections of a user that have something to run, where connections have users. See ``turn.pxd``."""
 
 
 @cython.cclass
@@ -69,6 +64,7 @@ class Turn:
         engine.describe = self.describe
         log.on_pause = self.note_pause
         self.waited_ns = {}
+        self.lines = {}
         self.share_ns = SHARE_COST_NS
         self.one_reply_per_send = one_reply_per_send
         self.run_soon = nothing
@@ -119,7 +115,7 @@ class Turn:
 
     @property
     def busy(self) -> bool:
-        return bool(self.arrived) or bool(self.queue)
+        return self.has_waiting()
 
     def stop(self) -> None:
         """Run no more turns and send nothing more: something failed, and nothing can be promised."""
@@ -146,17 +142,23 @@ class Turn:
 
     def finish(self, now_ns):
         """Serve the connections that have something to run, and send what is durable."""
-        if self.arrived or self.queue:
+        if self.has_waiting():
             self.serve_waiting(now_ns)
         if self.engine.woken:
             self.serve_woken(now_ns)
         self.commit(now_ns)
-        if self.arrived or self.queue:
+        if self.has_waiting():
             self.request()
         return 0
 
+    def has_waiting(self):
+        """Whether connections have something to run."""
+        return len(self.arrived) > 0 or len(self.queue) > 0 or len(self.lines) > 0
+
     def serve_waiting(self, now_ns):
         """Serve those who use little for half of the turn, then those who use more, then the rest of the first."""
+        if self.by_user:
+            return self.serve_users(now_ns)
         arrived = self.arrived
         queue = self.queue
         self.arrived = []
@@ -171,45 +173,61 @@ class Turn:
             self.queue = queue + self.queue
         return 0
 
+    def serve_users(self, now_ns):
+        """Do the same for each user in its part of the turn, which is equal: a deficit round robin.
+
+        So a thousand connections of one weigh as much as one of another. Beside others a part is short, as who waits
+        for answers has little to run in each turn; what is taken beyond it counts in the next. Who was not reached is
+        the first in the next turn.
+        """
+        connection: Connection
+        for connection in self.arrived:
+            self.line_of(connection).arrived.append(connection)
+        for connection in self.queue:
+            self.line_of(connection).queue.append(connection)
+        self.arrived = []
+        self.queue = []
+        if len(self.lines) > 1:
+            self.shared_turns_left = SHARED_TURNS
+        elif self.shared_turns_left:
+            self.shared_turns_left -= 1
+        part_ns: int64_t = PART_COST_NS if self.shared_turns_left else TURN_COST_NS
+        self.share_ns = min(part_ns, SHARE_COST_NS)
+        before_ns: int64_t
+        stop_ns: int64_t
+        for user, each in list(self.lines.items()):
+            if self.cost_left_ns <= 0:
+                break
+            line: Line = cython.cast(Line, each, typecheck=True)
+            del self.lines[user]
+            before_ns = self.cost_left_ns
+            line.left_ns = min(line.left_ns + part_ns, part_ns)
+            stop_ns = max(before_ns - line.left_ns, 0)
+            line.arrived = self.serve_list(now_ns, line.arrived, max(before_ns - part_ns // 2, stop_ns))
+            line.queue = self.serve_list(now_ns, line.queue, stop_ns)
+            line.arrived = self.serve_list(now_ns, line.arrived, stop_ns)
+            line.left_ns -= before_ns - self.cost_left_ns
+            if line.arrived or line.queue or line.left_ns < 0:
+                self.lines[user] = line
+        return 0
+
+    def line_of(self, connection):
+        """Return the line of a connection's user, a new one if it has nothing to run yet."""
+        line: Line = self.lines.get(connection.session.user)
+        if line is None:
+            line = self.lines[connection.session.user] = Line()
+            line.arrived = []
+            line.queue = []
+        return line
+
     def serve_list(self, now_ns, waiting, until_ns):
         """Serve connections until no more than `until_ns` is left of the turn; return those that were not served."""
-        if self.by_user and are_of_several(waiting):
-            return self.serve_by_user(now_ns, waiting, until_ns)
         at: cython.Py_ssize_t = 0
         count: cython.Py_ssize_t = len(waiting)
         while at < count and self.cost_left_ns > until_ns:
             self.serve(now_ns, cython.cast(Connection, waiting[at], typecheck=True))
             at += 1
         return waiting[at:] if at else waiting
-
-    def serve_by_user(self, now_ns, waiting, until_ns):
-        """Do the same, but give each user an equal part; who has used up his goes on when the others have had theirs.
-
-        So a thousand connections of one weigh as much as one of another. What a user leaves, those behind share.
-        """
-        by_user: dict = {}
-        connection: Connection
-        for connection in waiting:
-            by_user.setdefault(connection.session.user, []).append(connection)
-        users: cython.Py_ssize_t = len(by_user)
-        at: cython.Py_ssize_t
-        left: list = []
-        for mine in by_user.values():
-            part_ns: int64_t = max(self.cost_left_ns - until_ns, 0) // users
-            stop_ns: int64_t = self.cost_left_ns - part_ns
-            users -= 1
-            at = 0
-            self.share_ns = max(SHARE_COST_NS, part_ns // len(mine))
-            while at < len(mine) and self.cost_left_ns > max(stop_ns, until_ns):
-                self.serve(now_ns, cython.cast(Connection, mine[at], typecheck=True))
-                at += 1
-            left += mine[at:]
-        self.share_ns = SHARE_COST_NS
-        at = 0
-        while at < len(left) and self.cost_left_ns > until_ns:
-            self.serve(now_ns, cython.cast(Connection, left[at], typecheck=True))
-            at += 1
-        return left[at:]
 
     def serve(self, now_ns, connection):
         """Run what a connection has buffered, then what its transport has for it."""
@@ -347,7 +365,7 @@ class Turn:
         if self.engine.woken:
             self.serve_woken(now_ns)
         self.commit(now_ns)
-        if self.arrived or self.queue:
+        if self.has_waiting():
             self.request()
 
     def flush(self, now_ns, connection):
