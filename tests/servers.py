@@ -165,8 +165,8 @@ def mapped_server(*flags: str, shards: int = 1) -> Iterator[Server]:
 
 
 USERS = """
-[user.all]
-certificates = ["CN=all"]
+[user.shop]
+certificates = ["CN=shop"]
 admin = true
 """
 
@@ -188,29 +188,99 @@ key = {key}
 """
 
 
+def users_file(folder: Path) -> Path:
+    """A file with one user, who may do everything."""
+    file = folder / "access.toml"
+    file.write_text(USERS)
+    file.chmod(0o644)
+    return file
+
+
+def server_certificate() -> certificates.Pair:
+    return certificates.made("server", f"subjectAltName=IP:{HOST}", signer="ca")
+
+
+@contextmanager
+def tunnel(port: int, pid: int) -> Iterator[Server]:
+    """A stunnel in front of a port where TLS is spoken, with the certificate of the user; `pid` is the server's."""
+    stunnel = peer("stunnel")
+    user, ca = certificates.made("shop", signer="ca"), certificates.made("ca")
+    with tempfile.TemporaryDirectory() as folder, kept_port() as own:
+        names = {"ca": ca.cert, "host": HOST, "cert": user.cert, "key": user.key}
+        settings = Path(folder, "stunnel.conf")
+        settings.write_text(STUNNEL.format(accept=f"{HOST}:{own}", connect=f"{HOST}:{port}", **names))
+        process = _start([stunnel, str(settings)], subprocess.DEVNULL)
+        try:
+            found = Server("beanpole", pid, own)
+            assert _answers(process, found), f"stunnel did not start; it ended with {process.poll()}"
+            yield found
+        finally:
+            stop_process(process)
+
+
 @contextmanager
 def guarded_server(*flags: str) -> Iterator[Server]:
     """A server with users and TLS behind stunnel, which has the certificate of a user who may do everything."""
-    stunnel = peer("stunnel")
-    ca, user = certificates.made("ca"), certificates.made("all", signer="ca")
-    server = certificates.made("server", f"subjectAltName=IP:{HOST}", signer="ca")
-    with tempfile.TemporaryDirectory() as folder, kept_port() as port:
-        access = Path(folder, "access.toml")
-        access.write_text(USERS)
-        access.chmod(0o644)
-        tls = ("--tls-cert", str(server.cert), "--tls-key", str(server.key), "--access", str(access))
-        with _beanpole("serve", 0, *tls, *flags, listen=f"tls:{HOST}:0,client-ca={ca.cert}") as (pid, behind):
-            accept, connect = f"{HOST}:{port}", f"{HOST}:{behind}"
-            names = {"ca": ca.cert, "host": HOST, "cert": user.cert, "key": user.key}
-            settings = Path(folder, "stunnel.conf")
-            settings.write_text(STUNNEL.format(accept=accept, connect=connect, **names))
-            process = _start([stunnel, str(settings)], subprocess.DEVNULL)
-            try:
-                found = Server("beanpole", pid, port)
-                assert _answers(process, found), f"stunnel did not start; it ended with {process.poll()}"
-                yield found
-            finally:
-                stop_process(process)
+    pair, ca = server_certificate(), certificates.made("ca").cert
+    with tempfile.TemporaryDirectory() as folder:
+        tls = ("--tls-cert", str(pair.cert), "--tls-key", str(pair.key), "--access", str(users_file(Path(folder))))
+        with (
+            _beanpole("serve", 0, *tls, *flags, listen=f"tls:{HOST}:0,client-ca={ca}") as (pid, port),
+            tunnel(port, pid) as found,
+        ):
+            yield found
+
+
+HAPROXY_CONFIG = Path(__file__).parents[1] / "examples/access/haproxy.cfg"
+
+
+def haproxy() -> str:
+    """The path of HAProxy, which Debian installs where only root looks."""
+    path = os.pathsep.join([os.environ["PATH"], "/usr/sbin"])
+    return shutil.which("haproxy", path=path) or missing_peer("haproxy")
+
+
+@contextmanager
+def proxying(folder: Path) -> Iterator[int]:
+    """HAProxy with the example's configuration, in front of the sockets of a folder; gives the port of its TLS."""
+    program, pair = haproxy(), server_certificate()
+    (folder / "queue.pem").write_bytes(pair.cert.read_bytes() + pair.key.read_bytes())
+    with kept_port() as port:
+        settings = HAPROXY_CONFIG.read_text()
+        for old, new in {
+            "bind :11400": f"bind {HOST}:{port}",
+            "/etc/haproxy/queue.pem": str(folder / "queue.pem"),
+            "/etc/haproxy/ca.pem": str(certificates.made("ca").cert),
+            "unix@/run/beanpole/": f"unix@{folder}/",
+        }.items():
+            assert old in settings, old
+            settings = settings.replace(old, new)
+        (folder / "haproxy.cfg").write_text(settings)
+        process = _start([program, "-db", "-f", str(folder / "haproxy.cfg")], subprocess.DEVNULL)
+        try:
+            give_up_at = time.monotonic() + START_TIMEOUT_S
+            while process.poll() is None and time.monotonic() < give_up_at:
+                with contextlib.suppress(OSError), socket.create_connection((HOST, port)):
+                    break
+                time.sleep(0.002)
+            yield port
+            assert process.poll() is None, f"HAProxy ended with {process.poll()}"
+        finally:
+            stop_process(process)
+
+
+@contextmanager
+def proxied_server(*flags: str) -> Iterator[Server]:
+    """A server with a socket per user behind HAProxy, which ends TLS, and that behind stunnel."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        files = ("--access", str(users_file(folder)), "-l", f"unix:{folder / 'shop'},user=shop,mode=0660")
+        with (
+            _beanpole("serve", 0, *files, *flags, listen=f"{HOST},user=shop") as (pid, _),
+            proxying(folder) as port,
+            tunnel(port, pid) as found,
+        ):
+            yield found
 
 
 OpenServer = Callable[..., AbstractContextManager[Server]]
@@ -222,6 +292,7 @@ WAYS: dict[str, OpenServer] = {
     "map": mapped_server,
     "three shards": partial(mapped_server, shards=3),
     "stunnel": guarded_server,
+    "HAProxy": proxied_server,
 }
 """How clients reach a server: what they see is the same."""
 

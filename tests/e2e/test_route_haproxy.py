@@ -1,8 +1,6 @@
 """`examples/route/haproxy.cfg` with HAProxy itself: of two routers one stops, one is killed, and clients go on."""
 
 import contextlib
-import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -14,7 +12,7 @@ import pytest
 
 from tests.e2e.process import Client, serving, wait_until
 from tests.e2e.test_route import routing
-from tests.servers import HOST, REPLY_TIMEOUT_S, STOP_TIMEOUT_S, free_port, missing_peer
+from tests.servers import HOST, REPLY_TIMEOUT_S, STOP_TIMEOUT_S, free_port, haproxy
 
 pytestmark = pytest.mark.repository
 
@@ -26,10 +24,7 @@ INTERVAL, OFTEN = "check port 11382 inter 2s ", "check inter 100ms "
 @contextmanager
 def proxy(servers: dict[str, str], folder: Path) -> Iterator[Path]:
     """HAProxy with the example's configuration, in front of these servers; gives its Unix socket."""
-    program = shutil.which("haproxy", path=os.pathsep.join([os.environ["PATH"], "/usr/sbin"])) or missing_peer(
-        "haproxy"
-    )
-    address, settings = folder / "proxy", EXAMPLE
+    program, address, settings = haproxy(), folder / "proxy", EXAMPLE
     changes = {"bind :11300": f"bind unix@{address}", INTERVAL: OFTEN}
     changes |= {
         f"server {name} 10.0.0.{number}:11300": f"server {name} {servers[name]}"
