@@ -5,17 +5,24 @@ which is looked up again then. Tokens are found by their digests, so no comparis
 """
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from beanpole.access.tokens import Token, date_text, digest_of
+from beanpole.protocol.evidence import Evidence
 from beanpole.protocol.rights import Grants
+
+DIGEST = re.compile("[0-9a-f]{64}")
+UNIX = "uid "  # no name of a certificate begins with it
 
 WARNING_S = 14 * 86_400
 """Warnings begin this many seconds before a token or certificate ends."""
 
-Evidence = bytes | int | str | tuple[str, ...]
-"""What a client has shown: the digest of a token, a uid, the user of its listener, or the names of a certificate."""
+Proof = bytes | int | str | tuple[str, ...]
+"""What a client has shown: the digest of a token, a uid, the user of its listener, or the names of a certificate.
+
+A user of another machine's system is one by a name as well: `unix_name`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +33,8 @@ class UserConfig:
     certificates: frozenset[str] = frozenset()
     """Names that certificates have, as `comparable` makes them."""
     uids: frozenset[int] = frozenset()
+    unix: frozenset[str] = frozenset()
+    """The names that machines have for these, as the file or this machine says them, as `unix_name` makes them."""
     admin: bool = False
     """Whether it may do everything."""
     stats: bool = False
@@ -56,7 +65,7 @@ class Found:
     """Who a client is."""
 
     user: str
-    evidence: Evidence
+    evidence: Proof
     until: float | None = None
     """When the evidence ends, in seconds since 1970; None: it does not, or nobody knows."""
 
@@ -75,7 +84,7 @@ class Access:
     faults: tuple[str, ...]
     """What is odd in the files and forbids nothing, a sentence each."""
     owners: Mapping[str | int, str]
-    """The users of certificates, by names as `comparable` makes them, and of uids."""
+    """The users of certificates, by names as `comparable` makes them, of uids, and of their names (`unix_name`)."""
 
     # --- Who a client is ----------------------------------------------------------------------------------------------
 
@@ -106,6 +115,27 @@ class Access:
         """Return the user that a listener names; None: there is none of this name."""
         return Found(name, name) if name in self.users else None
 
+    def by_evidence(self, shown: Evidence, now_s: float, uid: int | None = None) -> tuple[Found | None, str]:
+        """Return who a client is by what it has shown where it came in, else what is wrong with that.
+
+        Neither: it has shown nothing that could say so. `uid` is that of a user of this machine's system.
+        """
+        found, fault = None, ""
+        if shown.certificates or shown.until is not None:
+            found = self.by_certificate(shown.certificates, shown.until)
+            if found is None or (shown.until is not None and shown.until <= now_s):
+                return None, "its certificate has ended" if found else self.fault_of(shown.certificates, now_s)
+        if shown.token:
+            digest = bytes.fromhex(shown.token) if DIGEST.fullmatch(shown.token) else b""
+            found, fault = self.by_digest(digest, now_s), self.fault_of(digest, now_s)
+        elif found is None and shown.user:
+            found, fault = self.by_listener(shown.user), self.fault_of(shown.user, now_s)
+        elif found is None and uid is not None:
+            found = self.by_uid(uid)
+        elif found is None and shown.uid:
+            found = self.by_certificate([unix_name(shown.uid)])
+        return found, fault
+
     def users_of(self, names: Iterable[str]) -> set[str]:
         """Return the users that have one of the names of a certificate. What is not printable ASCII is no name."""
         names = [comparable(each) for each in names if each.isascii() and each.isprintable()]
@@ -130,6 +160,7 @@ class Access:
             and len(self.owners) == len(before.owners)  # one more can make a certificate one of two users
             and self.tokens.items() >= before.tokens.items()
             and self.users.keys() >= before.users.keys()
+            and all(self.users[each.name].links >= each.links for each in before.users.values())
         )
 
     def next_end(self, now_s: float) -> float:
@@ -138,7 +169,7 @@ class Access:
 
     # --- For people ---------------------------------------------------------------------------------------------------
 
-    def fault_of(self, evidence: Evidence, now_s: float) -> str:
+    def fault_of(self, evidence: Proof, now_s: float) -> str:
         """Return why nobody is found by what a client has shown; empty: somebody is."""
         if self.again(Found("", evidence), now_s) is not None:
             return ""
@@ -153,6 +184,8 @@ class Access:
             case names:
                 users = sorted(self.users_of(names))
                 shown = ", ".join(ascii(each)[1:-1] for each in names) or "no name"
+                if shown.startswith(UNIX):
+                    return f"{shown} is no user"
                 return f"a certificate has {shown}: " + (f"names of {' and '.join(users)}" if users else "of no user")
 
     def warnings(self, now_s: float) -> Iterator[str]:
@@ -171,4 +204,9 @@ class Access:
 
 def comparable(name: str) -> str:
     """Return the name of a certificate as it is compared: domains and digests have no upper case."""
-    return name if name.startswith(("CN=", "URI:")) else name[:4] + name[4:].lower()
+    return name if name.startswith(("CN=", "URI:", UNIX)) else name[:4] + name[4:].lower()
+
+
+def unix_name(name: str) -> str:
+    """Return what stands for a user of a system that a front has named, by its name or its number."""
+    return UNIX + name

@@ -15,13 +15,14 @@
 What a user may do is the union of what its patterns give; nothing is denied.
 """
 
+import contextlib
 import pwd
 import re
 import stat
 from collections.abc import Collection, Container, Mapping
 from pathlib import Path
 
-from beanpole.access.access import Access, Space, UserConfig, comparable
+from beanpole.access.access import Access, Space, UserConfig, comparable, unix_name
 from beanpole.access.tokens import NAME, NAME_FORM, Token, read
 from beanpole.errors import AccessError
 from beanpole.files import TomlFile, label
@@ -45,7 +46,7 @@ KEYS = ("user", "space")
 USER_KEYS = ("certificates", "unix", "admin", "stats", *RIGHTS, "links", "connections")
 LIMITS = ("jobs", "bytes", "tubes")
 
-UNSERVED = frozenset({"links", "space"})
+UNSERVED = frozenset({"space"})
 """Keys that are read, but that no server goes by yet: one that has them must not start."""
 
 CERTIFICATE = re.compile(r"(CN=|DNS:|URI:)[ -~]{1,200}|sha256:[0-9a-fA-F]{64}")
@@ -108,7 +109,7 @@ def user_of(file: TomlFile, name: str, faults: list[str], unserved: Container[st
     return UserConfig(
         name,
         certificates_of(file, *at, "certificates"),
-        uids_of(file, faults, *at, "unix"),
+        *uids_of(file, faults, *at, "unix"),
         file.value(bool, *at, "admin"),
         file.value(bool, *at, "stats"),
         patterns,
@@ -141,30 +142,34 @@ def certificates_of(file: TomlFile, *at: str) -> frozenset[str]:
     return frozenset(map(comparable, names))
 
 
-def uids_of(file: TomlFile, faults: list[str], *at: str) -> frozenset[int]:
-    """Read users of the system, by their names or numbers. Raises AccessError.
+def uids_of(file: TomlFile, faults: list[str], *at: str) -> tuple[frozenset[int], frozenset[str]]:
+    """Read users of the system, by their names or numbers; return numbers, and what fronts may call them.
 
-    One that this machine lacks is no error: each node of a cluster may have the same file.
+    One that this machine lacks is no error: each node of a cluster may have the same file. Raises AccessError.
     """
-    found = set()
+    found, names = set(), set()
     for each in file.value(list, *at):
         if type(each) is int and 0 <= each <= UID_MAX:
             found.add(each)
+            names.add(str(each))
+            with contextlib.suppress(KeyError):
+                names.add(pwd.getpwuid(each).pw_name)
         elif isinstance(each, str):
+            names.add(each)
             try:
                 found.add(pwd.getpwnam(each).pw_uid)
             except (KeyError, ValueError):
                 faults.append(f"{label(at)}this machine has no user {each[:40]!a}")
         else:
             raise file.wrong(f"{label(at)}a list of names or numbers of the system's users is wanted", *at)
-    return frozenset(found)
+    return frozenset(found), frozenset(map(unix_name, names))
 
 
 def owners_of(file: TomlFile, users: Mapping[str, UserConfig]) -> dict[str | int, str]:
     """Return who has which name or uid. Raises AccessError: two have one, or links name somebody whom there is not."""
     owners: dict[str | int, str] = {}
     for user in users.values():
-        for key, names in (("certificates", user.certificates), ("unix", user.uids)):
+        for key, names in (("certificates", user.certificates), ("unix", user.uids), ("unix", user.unix)):
             for name in names:
                 owner = owners.setdefault(name, user.name)
                 if owner != user.name:
