@@ -14,6 +14,9 @@ cdef class Transport:
     cdef public bint reads_ahead         # the end of its input is seen only when what precedes it is read, so it reads while a session waits
     cdef public bint cut                 # the end came from this side, or from a node between it and the client
     cdef public bint gone                # nobody is at the other end; whatever the client has left is dropped
+    cdef bint fresh                      # what comes next is looked at before the decoder has it
+    cdef public object entry             # who the client is, an entry of beanpole.server.door; None: there are no users
+    cdef bint meet(self, Connection connection) except -1
     cpdef int wake(self, int64_t now_ns, Connection connection) except -1
     cdef Py_ssize_t send(self, const char *data, Py_ssize_t size) except? -1
     cpdef Py_ssize_t send_bytes(self, bytes data) except? -1

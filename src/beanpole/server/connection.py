@@ -30,6 +30,7 @@ CANCEL_COST_NS = cython.declare(int64_t, limits.CANCEL_COST_NS)
 MOVED_COST_NS = cython.declare(int64_t, limits.MOVED_COST_NS)
 INPUT_BYTE_COST_NS = cython.declare(int64_t, limits.INPUT_BYTE_COST_NS)
 OUTPUT_COST_SHIFT = cython.declare(cython.int, limits.OUTPUT_COST_SHIFT)
+FIRST_LINE_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.FIRST_LINE_BYTES_MAX)
 OUTPUT_BYTES_PAUSE = cython.declare(cython.Py_ssize_t, limits.OUTPUT_BYTES_PAUSE)
 
 current = cython.declare(Command, Command())
@@ -58,6 +59,29 @@ class Transport:
     def peer(self) -> str:
         """Return who is at the other end, for people; empty: nobody knows."""
         return ""
+
+    def via(self) -> str:
+        """Return by which link it has come, for people; empty: by none."""
+        return ""
+
+    def meet(self, connection):
+        """Look at what has come first where there are users, and take an `auth` out of it; return whether it is a link.
+
+        A command that is not all there stays for the decoder.
+        """
+        decoder = connection.decoder
+        there: cython.Py_ssize_t
+        taken: cython.Py_ssize_t = 1
+        while taken > 0 and decoder.at < decoder.end:  # behind an `auth` may come a link
+            there = min(decoder.end - decoder.at, FIRST_LINE_BYTES_MAX + 1)
+            taken = self.entry.first_line(connection, decoder.input[decoder.at : decoder.at + there])
+            decoder.at += max(taken, 0)
+        if connection.session.quitting:
+            self.fresh = False
+            decoder.at = decoder.end
+            return False
+        self.fresh = taken != 0
+        return taken < 0 and self.entry.is_link
 
     def linger(self, connection):
         """Let the end of a worker's connection wait for the ends of its others; False: there is nothing to wait for."""

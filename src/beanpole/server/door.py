@@ -15,115 +15,33 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, cast
 
 from beanpole.access.access import Access, Found
-from beanpole.access.tokens import digest_of
 from beanpole.access.watch import AccessFiles
 from beanpole.engine.state.user import User
 from beanpole.errors import AccessError, ExitCode, StartError
+from beanpole.protocol.evidence import Evidence
 from beanpole.protocol.extensions import ACCESS_FORMATS
 from beanpole.protocol.rights import Grants
 from beanpole.server import limits
 from beanpole.server.audit import Audit
 from beanpole.server.entrance import Entrance, log_fault
+from beanpole.server.entry import Entry
 from beanpole.server.epoll import EpollTransport, Socket
 from beanpole.server.places import Place, parse
 from beanpole.server.sources import Sources, source_of
 
 if TYPE_CHECKING:
     from beanpole.server.connection import Connection
+    from beanpole.server.link import Link
     from beanpole.server.logs import Logger
     from beanpole.server.settings import Settings
     from beanpole.server.tlscontext import Certificate
     from beanpole.server.tlsfilter import Filter
 
-AUTH = b"auth "
-GREETING = b"beanpole-"  # with which a link begins
-WAIT, REFUSED = -1, -2  # what `Entry.first_line` returns where it takes no bytes
 LOOK_S = 1.0
 """Seconds between two looks at the files, and at what has ended."""
-
-
-class Entry:
-    """How a client has come, and who it is."""
-
-    __slots__ = ("connection", "door", "fault", "found", "place", "served", "since_s", "source", "user")
-
-    def __init__(self, door: "Door", place: Place, source: object) -> None:
-        self.door = door
-        self.place = place
-        self.source = source
-        self.served = door.served_at(place)
-        self.user = door.nobody
-        self.found: Found | None = None
-        self.fault = ""  # why it can be nobody, whatever it says
-        self.connection: Connection | None = None
-        self.since_s = door.wall()
-
-    def first_line(self, connection: "Connection", data: bytes) -> int:
-        """Look at what a client has sent first, at most a byte more than a first line has.
-
-        Return how many bytes of it are not for the decoder; WAIT: more must come; REFUSED: nothing of it runs.
-        """
-        if self.fault:
-            return self.refuse(connection, self.fault)
-        if AUTH.startswith(data[: len(AUTH)]) and self.place.secure:
-            end = data.find(b"\r\n")
-            if len(data) > len(AUTH) and end >= 0:
-                return self.authenticate(connection, data[len(AUTH) : end], end + 2)
-            return WAIT if len(data) <= limits.FIRST_LINE_BYTES_MAX else self.refuse(connection, "its auth is too long")
-        if GREETING.startswith(data[: len(GREETING)]):
-            is_whole = len(data) >= len(GREETING)
-            return self.refuse(connection, "links are not served to users") if is_whole else WAIT
-        if self.found is None:
-            return self.refuse(connection, "its first line is no auth")
-        return 0
-
-    def authenticate(self, connection: "Connection", token: bytes, size: int) -> int:
-        """Let the client be whose token it has; `size` is that of its line."""
-        assert self.door.files is not None, "there are users"
-        access, now_s = self.door.files.access, self.door.wall()
-        found = access.by_token(token, now_s)
-        if found is None:
-            digest = digest_of(token)
-            return self.refuse(connection, access.fault_of(digest, now_s) if digest else "its auth has no token")
-        if self.door.users[found.user] is not self.user and self.door.is_full(found.user):
-            return self.refuse(connection, f"{found.user} has as many connections as it may")
-        self.leave()
-        self.become(found)
-        connection.belong_to(self.user)
-        return size
-
-    def refuse(self, connection: "Connection", why: str) -> int:
-        self.door.report("not authenticated", self, why)
-        connection.refuse()
-        return REFUSED
-
-    def become(self, found: Found | None) -> None:
-        """Be somebody, or a stranger."""
-        self.found = found
-        if found is None:
-            self.door.crowd.add(self)
-            return
-        self.user = self.door.users[found.user]
-        self.user.connection_count += 1
-        if found.until is not None:
-            self.door.end_by(found.until, self)
-
-    def leave(self) -> None:
-        """Be nobody any more."""
-        if self.found is None:
-            self.door.crowd.discard(self)
-        else:
-            self.user.connection_count -= 1
-            if self.found.until is not None:
-                self.door.end_no_more(self.found.until, self)
-
-    def closed(self) -> None:
-        """Take note that the connection is closed."""
-        self.leave()
-        self.connection = None
 
 
 class Door:
@@ -135,6 +53,7 @@ class Door:
         self.nobody = User(b"-")
         self.crowd: Sources[Entry] = Sources()
         self.ends: dict[float, dict[Entry, None]] = {}  # by when that ends by which they are somebody's
+        self.node_digest = b""  # of the key by which nodes of a cluster are known; empty: there is none
         self.token_end_s = 0.0  # when the next token ends, or an earlier moment: nobody has looked
         self.asked = False  # the files are to be read whether they have changed or not
         self.reading: asyncio.Future[Access | AccessError] | None = None
@@ -150,9 +69,15 @@ class Door:
         if self.files is not None:
             self.take_users(self.files.access, None)
 
-    def served_at(self, place: Place) -> int:
-        """Return what a decoder serves there besides what is served everywhere."""
-        return sum(bit for name, bit in ACCESS_FORMATS.items() if name != b"auth" or place.secure)
+    @property
+    def access(self) -> Access:
+        """What the files say by now; there are some."""
+        assert self.files is not None, "there are users"
+        return self.files.access
+
+    def served(self, secure: bool) -> int:
+        """Return what a decoder serves besides what is served everywhere; `secure`: where a token may be said."""
+        return sum(bit for name, bit in ACCESS_FORMATS.items() if name != b"auth" or secure)
 
     # --- coming in ----------------------------------------------------------------------------------------------------
 
@@ -183,28 +108,36 @@ class Door:
         if self.files is None:
             self.clients.take(fd, place.is_unix, way)
             return
-        access = self.files.access
-        entry = Entry(self, place, source_of(fd))
-        found: Found | None = None
-        if certificate is not None:
-            found = access.by_certificate(certificate.names, certificate.ends_at)
-            if found is None or certificate.ends_at <= self.wall():
-                # A session of TLS 1.2 that goes on has a certificate that was looked at when it began.
-                names = tuple(certificate.names)
-                entry.fault = "its certificate has ended" if found else access.fault_of(names, self.wall())
-                found = None
-        elif place.user:
-            found = access.by_listener(place.user)
-        elif place.is_unix and isinstance(entry.source, int):
-            found = access.by_uid(entry.source)
+        entry = Entry(self, place.text, source_of(fd), secure=place.secure)
+        names, until = ((), None) if certificate is None else (tuple(certificate.names), float(certificate.ends_at))
+        shown = Evidence(user=place.user, certificates=names, until=until)
+        uid = entry.source if place.is_unix and isinstance(entry.source, int) else None
+        # A session of TLS 1.2 that goes on has a certificate that was looked at when it began.
+        found, entry.fault = self.access.by_evidence(shown, self.wall(), uid)
+        self.settle(entry, found)
+        way.entry = entry
+        self.clients.take(fd, place.is_unix, way)
+
+    def front(self, name: str) -> Entry | None:
+        """Return the entry of the link of a front that this server starts; None: there are no users."""
+        if self.files is None:
+            return None
+        entry = Entry(self, name, name, secure=True)
+        entry.is_link = entry.is_trusted = True
+        return entry
+
+    def settle(self, entry: Entry, found: Found | None) -> None:
+        """Let a client be somebody if that user has a place for it, else a stranger."""
         if found is not None and self.is_full(found.user):
-            entry.fault = f"{found.user} has as many connections as it may"
+            entry.refused_found, entry.fault = found, self.fullness(found.user)
             found = None
         if found is None and self.crowd.count >= self.strangers_max:
             self.push_out("strangers have no more places")
         entry.become(found)
-        way.entry = entry
-        self.clients.take(fd, place.is_unix, way)
+
+    def fullness(self, name: str) -> str:
+        """Return what a user is told that `is_full`."""
+        return f"{name} has as many connections as it may"
 
     def is_full(self, name: str) -> bool:
         """Whether a user has as many connections as it may."""
@@ -222,10 +155,14 @@ class Door:
     def put_out(self, entry: Entry, what: str, why: str) -> None:
         """Close a connection."""
         connection = entry.connection
-        if connection is not None:
-            self.counts[what] += 1
-            self.report("connection closed by access", entry, why)
-            self.clients.release(connection)
+        if connection is None:
+            return
+        self.counts[what] += 1
+        self.report("connection closed by access", entry, why)
+        if entry.is_link:
+            cast("Link", connection).put_out()
+        else:
+            self.clients.release(cast("Connection", connection))
 
     def end_by(self, until_s: float, entry: Entry) -> None:
         """Close a connection by then: that by which it is somebody's ends."""
@@ -244,7 +181,7 @@ class Door:
             self.counts["refused"] += 1
         user = entry.user.name.decode()
         self.audit.note(
-            user, (why,), event, lambda: {"listener": entry.place.text, "source": str(entry.source), "reason": why}
+            user, (why,), event, lambda: {"listener": entry.where, "source": str(entry.source), "reason": why}
         )
 
     # --- files --------------------------------------------------------------------------------------------------------
@@ -334,10 +271,9 @@ class Door:
 
     def is_put_out(self, entry: Entry, now_s: float) -> bool:
         """Put a client out if it has to go."""
-        assert self.files is not None, "there are users"
-        access = self.files.access
+        access = self.access
         if entry.found is None:
-            if now_s - entry.since_s < limits.STRANGER_S:
+            if entry.is_link or now_s - entry.since_s < limits.STRANGER_S:
                 return False
             self.put_out(entry, "too slow", "it has not shown who it is in time")
             return True
@@ -346,6 +282,8 @@ class Door:
             self.put_out(entry, "ended", access.fault_of(entry.found.evidence, now_s) or "it is another user now")
         elif found.until is not None and found.until <= now_s:
             self.put_out(entry, "ended", "the time of what it has shown is over")
+        elif entry.is_named and entry.by is not None and not entry.by.may_name(found.user):
+            self.put_out(entry, "ended", f"its link may not speak for {found.user} any more")
         else:
             if found.until != entry.found.until:
                 entry.leave()

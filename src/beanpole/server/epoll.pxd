@@ -11,13 +11,12 @@ cdef class Socket(Transport):
     cdef EpollTransport epoll
     cdef int fd                          # -1: closed
     cdef bint thorough                   # a read that is short does not mean that there is no more
-    cdef bint fresh                      # too little has come to know whether this is a link
     cdef bint own                        # the server's own, no client's
-    cdef public object entry             # who the client is, an entry of beanpole.server.door; None: there are no users
     cdef bint greeted(self, Connection connection) except -1
     cdef bint hung_up                    # the peer sends no more: read until the end
     cdef bint is_link(self, Connection connection) noexcept
     cdef int become_link(self, Connection connection) except -1
+    cdef object take_filter(self)
 
 cdef class Carrier:
     # A descriptor that carries many connections, and is served before and after a turn.
@@ -32,9 +31,9 @@ cdef class EpollTransport(EventQueue):
     cdef object wall_clock               # `Callable[[], int]`, the wall clock; None: that of the system
     cdef char *read_buffer
     cdef list by_fd                      # Connection or None, by its socket's descriptor
-    cdef public object open_link         # `Callable[[EpollTransport, int, bytes], object]` takes a link; None: nobody asks for one
+    cdef public object open_link         # `Callable[..., object]` takes a link, as server.link.open_link does; None: nobody asks for one
     cdef public object link_targets      # `Container[tuple[str, int]]`: clusters and epochs for which a link is taken
-    cdef public object guard             # who lets clients in, of server.door; None: nobody has to
+    cdef public object guard             # `Any`: who lets clients in, of server.door; None: nobody has to
     cdef readonly dict carriers          # descriptors -> Carrier
     cdef list carried                    # those that have something to do at the end of this turn
     cdef readonly uint64_t carried_bytes_received    # over all carriers ever

@@ -38,7 +38,6 @@ RECEIVE_BYTES_FIRST = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_FIR
 INPUT_BYTE_COST_NS = cython.declare(int64_t, limits.INPUT_BYTE_COST_NS)
 HEAP_BLOCK_BYTES_MAX = cython.declare(cython.int, limits.HEAP_BLOCK_BYTES_MAX)
 LINGER_S = cython.declare(cython.double, limits.LINGER_S)
-FIRST_LINE_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.FIRST_LINE_BYTES_MAX)
 HEAP_BYTES_KEPT = cython.declare(cython.int, limits.HEAP_BYTES_KEPT)
 assert limits.EVENTS_PER_TURN <= 512, "poll() has memory for 512 events"
 CLIENT_EVENTS = cython.declare(cython.uint, posix.EPOLLIN | posix.EPOLLPRI | posix.EPOLLRDHUP | posix.EPOLLET)
@@ -76,25 +75,11 @@ class Socket(Transport):
         return 0
 
     def greeted(self, connection):
-        """Look at what has come first; return whether it is for the decoder, which a command is that is not all there.
-
-        Where there are users, an `auth` is taken out of it.
-        """
-        decoder = connection.decoder
-        if self.entry is None:
-            if not self.is_link(connection):
-                return True
-            self.become_link(connection)
-            return False
-        there: cython.Py_ssize_t = min(decoder.end - decoder.at, FIRST_LINE_BYTES_MAX + 1)
-        taken: cython.Py_ssize_t = self.entry.first_line(connection, decoder.input[decoder.at : decoder.at + there])
-        if taken >= 0:
-            self.fresh = False
-            decoder.at += taken
-        elif connection.session.quitting:
-            self.fresh = False
-            decoder.at = decoder.end
-        return True
+        """Look at what has come first; return whether it is for the decoder, and not a link."""
+        if not (self.is_link(connection) if self.entry is None else self.meet(connection)):
+            return True
+        self.become_link(connection)
+        return False
 
     def is_link(self, connection):
         """Whether what has come begins as a link does; while too little has come, it is input that waits for more."""
@@ -110,13 +95,17 @@ class Socket(Transport):
         came: bytes = decoder.input[decoder.at : decoder.end]
         decoder.at = decoder.end
         decoder.settle()
+        said: bytes = connection.take_output()  # that it is authenticated
         fd: cython.int = self.fd
         self.fd = -1
         self.gone = True
         self.epoll.by_fd[fd] = None
         self.epoll.socket_count -= 1
-        self.epoll.open_link(self.epoll, fd, came)
+        self.epoll.open_link(self.epoll, fd, came, said, self.take_filter(), self.entry)
         return 0
+
+    def take_filter(self):
+        """Return what encrypts the socket, for a link; None: nothing does."""
 
     def send(self, data, size):
         """Send at once what the kernel takes."""
@@ -397,11 +386,13 @@ class EpollTransport(EventQueue):
             self.join(self.now(), fd, thorough, False, socket)
 
     def entries(self) -> list[Any]:
-        """Return the entries of all clients, where there are users."""
-        transports = [
-            cython.cast(Connection, each, typecheck=True).transport for each in self.by_fd if each is not None
+        """Return the entries of all clients and links, where there are users."""
+        found = [
+            cython.cast(Connection, each, typecheck=True).transport.entry for each in self.by_fd if each is not None
         ]
-        return [each.entry for each in transports if isinstance(each, Socket) and each.entry is not None]
+        for each in self.carriers.values():
+            found += each.entries()
+        return [each for each in found if each is not None]
 
     def release(self, connection: Connection) -> None:
         """Close what was adopted. Closing again does nothing."""

@@ -103,7 +103,8 @@ class Front(Keeper):
         ours, theirs = socket.socketpair()
         with theirs:
             ours.setblocking(False)
-            self.link = Link(clients, ours.detach(), self.name, self.opened, self.link_ended)
+            entry = None if clients.guard is None else clients.guard.front(self.name)
+            self.link = Link(clients, ours.detach(), self.name, self.opened, self.link_ended, entry=entry)
             listeners = [each.fileno() for each in self.fronts.listeners]
             return spawn(self.command, [theirs.fileno(), self.fronts.memory_fd, *listeners])
 

@@ -6,6 +6,7 @@ from beanpole.protocol.buffer cimport Buffer
 from beanpole.protocol.link cimport FrameReader
 from beanpole.server.connection cimport Connection, Transport
 from beanpole.server.epoll cimport Carrier, EpollTransport
+from beanpole.server.tlsfilter cimport Filter
 
 @cython.final
 cdef class Channel(Transport):
@@ -34,6 +35,8 @@ cdef class Link(Carrier):
     cdef readonly str name
     cdef object on_open                  # `Callable[[], None]`: the front is answered
     cdef object on_end                   # the same: the link has ended by itself
+    cdef Filter tls                      # None: it is not encrypted
+    cdef readonly object entry           # for whom it may speak, an entry of beanpole.server.door; None: there are no users
     cdef object timer                    # of `check_silence`
     cdef FrameReader reader
     cdef bint opened                     # the first lines are exchanged
@@ -57,9 +60,12 @@ cdef class Link(Carrier):
     cdef bint heard                      # something came since `check_silence` looked
     cdef int silence_count               # how often it has found that nothing had come
     cdef int read(self, int64_t now_ns) except -1
+    cdef int read_records(self, int64_t now_ns, char *target) except -1
+    cdef int take(self, int64_t now_ns, Py_ssize_t size) except -1
     cdef int read_frames(self, int64_t now_ns) except -1
     cdef int open_link(self) except -1
     cdef int open_channel(self, int64_t now_ns) except -1
+    cdef Connection open_connection(self, int64_t now_ns, Channel channel)
     cdef int take_frame(self, int64_t now_ns, Connection connection) except -1
     cdef int take_data(self, Connection connection, Channel channel) except -1
     cdef int close_idle(self) except -1

@@ -21,12 +21,14 @@ from cython.cimports.beanpole.protocol.decoder import Mode
 from cython.cimports.beanpole.protocol.link import FrameReader, Kind, add_frame, add_number
 from cython.cimports.beanpole.server.connection import Connection, Transport
 from cython.cimports.beanpole.server.epoll import Carrier, EpollTransport
+from cython.cimports.beanpole.server.tlsfilter import Filter
 from cython.cimports.libc.errno import EAGAIN, ECONNRESET, EINTR, EPIPE
 from cython.cimports.libc.errno import errno as last_error
 from cython.cimports.libc.stdint import int64_t, uint32_t
 from cython.cimports.libc.stdlib import free
 
 from beanpole.protocol import limits as protocol_limits
+from beanpole.protocol.evidence import read_evidence
 from beanpole.protocol.link import KINDS, link_line, read_first_line, read_map_epoch
 from beanpole.server import limits
 from beanpole.server.listener import peer_text
@@ -64,6 +66,8 @@ class Channel(Transport):
             self.readable = False
             return connection.stop_input(now_ns) if self.input_ends and not connection.input_ended else 0
         connection.decoder.borrow(data, size)
+        if self.fresh:
+            self.meet(connection)
         connection.share_ns -= size * INPUT_BYTE_COST_NS
         connection.run(now_ns)
         if is_kept:
@@ -123,9 +127,10 @@ class Channel(Transport):
 
     def peer(self) -> str:
         """Return the address of the client."""
-        for line in self.about.decode().splitlines():
-            if line.startswith("peer "):
-                return line[5:]
+        return read_evidence(self.about).peer or self.link.name
+
+    def via(self) -> str:
+        """Return the link's name."""
         return self.link.name
 
     def linger(self, connection):
@@ -136,6 +141,9 @@ class Channel(Transport):
     def close(self):
         """Tell the front that the session has ended."""
         link = self.link
+        if self.entry is not None:
+            self.entry.closed()
+            self.entry = None
         if self.closed_here or link.fd < 0:
             return 0
         self.closed_here = True
@@ -161,14 +169,23 @@ class Link(Carrier):
         output_bytes_max: cython.Py_ssize_t = limits.LINK_OUTPUT_BYTES_MAX,
         clients_max: cython.Py_ssize_t = 2**31,
         came: bytes = b"",
+        said: bytes = b"",
+        tls: Filter = None,
+        entry: object = None,
     ):
         """Serve the clients that a front has, at the other end of a connected socket, which is closed here.
 
         `name` is what the log calls the link. `on_open` is called when the front is answered, `on_end` when the link
         has ended for another reason than `close`. More bytes than `output_bytes_max` that the front does not take end
         it. Of a server that has `clients_max` clients it gets no further one. `came` is what was read of one that has
-        come to a listener, and is watched already. Raises OSError: the socket can't be watched.
+        come to a listener, and is watched already, `said` what it is still to be told, `tls` its TLS. `entry` is who it
+        is where there are users (:mod:`beanpole.server.door`). Raises OSError: the socket can't be watched.
         """
+        self.tls = tls
+        self.entry = entry
+        if entry is not None:
+            entry.connection = self
+        append(cython.address(self.out), said, len(said))
         self.on_open = on_open
         self.on_end = on_end
         self.output_bytes_max = output_bytes_max
@@ -214,11 +231,29 @@ class Link(Carrier):
                 channel.lent_bytes = 0
         self.lenders = []
         target: cython.p_char = self.reader.room()
-        size: cython.Py_ssize_t = posix.recv(self.fd, target, self.reader.free_bytes(), posix.MSG_DONTWAIT)
+        size: cython.Py_ssize_t
+        if self.tls is not None:
+            return self.read_records(now_ns, target)
+        size = posix.recv(self.fd, target, self.reader.free_bytes(), posix.MSG_DONTWAIT)
         if size < 0 and (last_error == EAGAIN or last_error == EINTR):
             return 0
         if size <= 0:
             return self.end_by_system(last_error if size < 0 else EPIPE)
+        return self.take(now_ns, size)
+
+    def read_records(self, now_ns, target):
+        """Do the same with what is encrypted; what costs too much for one turn waits for the next."""
+        size: cython.Py_ssize_t = self.tls.receive(
+            self.fd, target, self.reader.free_bytes(), self.epoll.read_buffer, RECEIVE_BYTES_PER_TURN
+        )
+        if size < 0:
+            return self.end("TLS" if self.tls.failed else "ended")
+        if self.tls.is_due():
+            self.carry()
+        return self.take(now_ns, size) if size else 0
+
+    def take(self, now_ns, size):
+        """Count what was read, and give each channel what is for it."""
         self.heard = True
         self.reader.end += size
         self.epoll.carried_bytes_received += size
@@ -303,15 +338,32 @@ class Link(Carrier):
         channel.room_bytes = channel.allowed_bytes = ROOM_BYTES
         if number >= cython.cast(uint32_t, len(channels)):
             channels.extend([None] * (number + 1 - len(channels)))
-        connection: Connection = self.epoll.turn.open(now_ns, channel)
+        connection: Connection = self.open_connection(now_ns, channel)
         channels[number] = connection
         self.channel_count += 1
         if self.epoll.turn.engine.session_count > self.clients_max:
-            connection.finished = True
-            self.epoll.turn.add_arrived(connection)
+            if self.epoll.has_crowd():
+                self.epoll.guard.push_out()
+            else:
+                connection.finished = True
+                self.epoll.turn.add_arrived(connection)
         if self.epoll.observe_connections:
             self.epoll.observer.channel_opened(self.name, number, channel.peer())
         return 0
+
+    def open_connection(self, now_ns, channel):
+        """Open the connection of a channel, of the user whose it is."""
+        if self.entry is None:
+            return self.epoll.turn.open(now_ns, channel)
+        entry = channel.entry = self.entry.open_channel(read_evidence(channel.about))
+        channel.fresh = True
+        entry.connection = self.epoll.turn.open(now_ns, channel, False, entry.user, entry.served)
+        return entry.connection
+
+    def entries(self) -> list[object]:
+        """Return the entries of the link and its clients, of which some are None."""
+        there = [cython.cast(Connection, each, typecheck=True).transport for each in self.channels if each is not None]
+        return [self.entry, *(each.entry for each in there)]
 
     def take_frame(self, now_ns, connection):
         """Take a frame of a client that is there; what comes for one whose session has ended is passed over."""
@@ -401,7 +453,10 @@ class Link(Carrier):
         if self.unread and self.fd >= 0:
             self.read_frames(now_ns)
             self.epoll.turn.request()
-        return 0
+        elif self.tls is not None and self.fd >= 0 and self.tls.is_due():
+            self.read(now_ns)
+            self.epoll.turn.request()
+        return self.carry() if self.tls is not None and self.fd >= 0 and self.tls.is_due() else 0
 
     def flush(self):
         """Send once; then those channels go on that waited for space."""
@@ -411,7 +466,14 @@ class Link(Carrier):
         left: cython.Py_ssize_t = self.out.size - self.out.start
         if left and not self.blocked:
             flags: cython.int = posix.MSG_NOSIGNAL | posix.MSG_DONTWAIT
-            sent: cython.Py_ssize_t = posix.send(self.fd, self.out.data + self.out.start, left, flags)
+            data: cython.p_char = self.out.data + self.out.start
+            sent: cython.Py_ssize_t
+            if self.tls is None:
+                sent = posix.send(self.fd, data, left, flags)
+            else:
+                sent = self.tls.send(self.fd, data, left)
+                if sent < 0:
+                    return self.end("ended")
             if sent < 0 and last_error != EAGAIN and last_error != EINTR:
                 return self.end_by_system(last_error)
             sent = max(sent, 0)
@@ -468,6 +530,10 @@ class Link(Carrier):
             self.on_end()
         return 0
 
+    def put_out(self) -> None:
+        """End the link: whose it is has to leave."""
+        self.end("access")
+
     def close(self) -> None:
         """End the sessions as lost connections, each when a turn has time for it. Closing again does nothing."""
         turn = self.epoll.turn
@@ -512,6 +578,11 @@ class Link(Carrier):
         self.timer.cancel()
         self.epoll.turn.log.link_count -= self.was_asked
         del self.epoll.carriers[self.fd]
+        if self.entry is not None:
+            self.entry.closed()
+        if self.tls is not None:
+            self.tls.end_output()
+            self.tls.send_unsent(self.fd)
         self.epoll.close_fd(self.fd)
         self.epoll.resume_accepting()
         self.fd = -1
@@ -533,11 +604,26 @@ def is_text(about: bytes) -> bool:
     return not text or (text.endswith("\n") and text.replace("\n", "").isprintable())
 
 
-def open_link(epoll: EpollTransport, fd: int, came: bytes) -> None:
-    """Serve the clients of a front that has connected as a client does, and has sent the beginning of a first line."""
+def open_link(
+    epoll: EpollTransport, fd: int, came: bytes, said: bytes = b"", tls: Filter | None = None, entry: object = None
+) -> None:
+    """Serve the clients of a front that has connected as a client does, and has sent the beginning of a first line.
+
+    The last five are as those of `Link`.
+    """
     connection = socket.socket(fileno=fd)
     if connection.family != socket.AF_UNIX:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, protocol_limits.LINK_UNSENT_MS)
     connection.detach()
     name = peer_text(fd)
-    Link(epoll, fd, name, lambda: epoll.observer.link_opened(name), clients_max=epoll.connections_max, came=came)
+    Link(
+        epoll,
+        fd,
+        name,
+        lambda: epoll.observer.link_opened(name),
+        clients_max=epoll.connections_max,
+        came=came,
+        said=said,
+        tls=tls,
+        entry=entry,
+    )

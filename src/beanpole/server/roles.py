@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from contextlib import ExitStack
+from typing import Any
 
 from beanpole.engine.engine import Engine
 from beanpole.errors import ExitCode
@@ -97,11 +98,11 @@ def open_log(host: Host, loop: asyncio.AbstractEventLoop) -> tuple[Engine, Log, 
     return engine, log, 0, ExitStack()
 
 
-def open_link(clients: EpollTransport, fd: int, came: bytes) -> None:
+def open_link(clients: EpollTransport, fd: int, came: bytes, *more: Any) -> None:  # noqa: ANN401 - as there
     """Serve the clients of a front that has connected as a client does."""
     from beanpole.server import link  # noqa: PLC0415 - most servers have none
 
-    link.open_link(clients, fd, came)
+    link.open_link(clients, fd, came, *more)
 
 
 def open_clients(host: Host, engine: Engine, log: Log, clock_offset_ns: int) -> EpollTransport:

@@ -34,9 +34,23 @@ def source_of(fd: int) -> int | str:
         return "gone"
     finally:
         peer.detach()
+    return network_of(host)
+
+
+def source_of_peer(peer: str) -> str:
+    """Return where a client comes from by what a front says of it, ``HOST:PORT`` or another text: the same as above."""
+    host, _, port = peer.rpartition(":")
+    return network_of(host) if port.isdigit() else peer
+
+
+def network_of(host: str) -> str:
+    """Return an address, or of IPv6 the network that one customer has; of another text that."""
     if ":" not in host:
         return host
-    packed = socket.inet_pton(socket.AF_INET6, host.partition("%")[0])
+    try:
+        packed = socket.inet_pton(socket.AF_INET6, host.partition("%")[0])
+    except OSError:
+        return host
     if packed.startswith(bytes(10) + b"\xff\xff"):  # IPv4, at a socket of both
         return socket.inet_ntop(socket.AF_INET, packed[12:])
     return socket.inet_ntop(socket.AF_INET6, packed[:8] + bytes(8)) + "/64"

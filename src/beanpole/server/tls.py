@@ -90,7 +90,7 @@ class TlsSocket(Socket):
             if size:
                 decoder.borrow(plain, size)
                 if self.fresh and not self.greeted(connection):
-                    break
+                    return 0
                 connection.run(now_ns)
         tls.settle()
         connection.share_ns -= byte_count * INPUT_BYTE_COST_NS  # at last: a body must not end this at its first record
@@ -107,10 +107,10 @@ class TlsSocket(Socket):
             self.readable = True
         return 0
 
-    def become_link(self, connection):
-        """Close the connection: links don't speak TLS yet."""
-        self.gone = True
-        return 0
+    def take_filter(self):
+        """Return what reads and writes it, for a link."""
+        self.tls.settle()
+        return self.tls
 
     def send(self, data, size):
         """Send at once what the kernel takes."""

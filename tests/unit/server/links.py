@@ -159,20 +159,22 @@ class Front:
         *,
         opened: bool = True,
         asks: bool = False,
+        connect: Callable[[], socket.socket] | None = None,
         output_bytes_max: int = LINK_OUTPUT_BYTES_MAX,
+        entry: object = None,
     ) -> None:
         self.house = house
         house.fronts.append(self)
         self.reader = FrameReader(False)
         self.frames: list[tuple[int, int, bytes]] = []
         self.is_open = True
-        if asks:
-            self.socket = house.connect()
+        if asks or connect is not None:
+            self.socket = (connect or house.connect)()
         else:
             self.socket, theirs = socket.socketpair()
             self.socket.setblocking(False)
             theirs.setblocking(False)
-            self.link = Link(house.clients, theirs.detach(), name, output_bytes_max=output_bytes_max)
+            self.link = Link(house.clients, theirs.detach(), name, output_bytes_max=output_bytes_max, entry=entry)
         if opened:
             self.send_bytes(first_line())
             assert self.receive_bytes() == b"LINK 0 %d\r\n" % house.engine.body_bytes_max

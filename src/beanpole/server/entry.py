@@ -1,0 +1,182 @@
+"""How a client has come and who it is, of a server with users; and of a link, for whom it may speak.
+
+A channel of a link is a client like any other: it has an entry of its own, which its link's makes. For all may speak a
+front that the server has started, and a node that has shown the cluster's key; any other link for those whom `links` of
+its user names. Nobody else says of a client whose it is: then it is the user of its link.
+"""
+
+from typing import TYPE_CHECKING
+
+from beanpole.access.access import Found
+from beanpole.access.tokens import digest_of
+from beanpole.protocol.evidence import Evidence
+from beanpole.server import limits
+from beanpole.server.sources import source_of_peer
+
+if TYPE_CHECKING:
+    from beanpole.server.connection import Connection
+    from beanpole.server.door import Door
+    from beanpole.server.link import Link
+
+AUTH = b"auth "
+GREETING = b"beanpole-"  # with which a link begins
+WAIT, REFUSED, LINK = -1, -2, -3  # what `Entry.first_line` returns where it takes no bytes
+
+
+class Entry:
+    """How a client or a link has come, and who it is."""
+
+    __slots__ = (
+        *(
+            "by",
+            "connection",
+            "door",
+            "fault",
+            "found",
+            "is_link",
+            "is_named",
+            "is_shown",
+            "is_trusted",
+            "refused_found",
+        ),
+        *("secure", "served", "since_s", "source", "user", "where"),
+    )
+
+    def __init__(self, door: "Door", where: str, source: object, *, secure: bool, by: "Entry | None" = None) -> None:
+        """`where` is its listener or front, for people; `secure`: nobody between can read what it sends."""
+        self.door = door
+        self.where = where
+        self.source = source
+        self.secure = secure
+        self.by = by  # the link by which it has come
+        self.served = door.served(secure)
+        self.user = door.nobody
+        self.found: Found | None = None
+        self.refused_found: Found | None = None  # who it would be if that user had not as many connections as it may
+        self.fault = ""  # why it can be nobody, whatever it says
+        self.is_shown = False  # its `auth` has come
+        self.is_named = False  # its link says whose it is
+        self.is_link = False  # no client, but a link
+        self.is_trusted = False  # and one that may speak for all
+        self.connection: Connection | Link | None = None
+        self.since_s = door.wall()
+
+    # --- its first line -----------------------------------------------------------------------------------------------
+
+    def first_line(self, connection: "Connection", data: bytes) -> int:
+        """Look at what a client has sent first, at most a byte more than a first line has.
+
+        Return how many bytes of it are not for the decoder; WAIT: more must come; REFUSED: nothing of it runs; LINK: it
+        is no client from here on. Behind an `auth` it is asked again.
+        """
+        if GREETING.startswith(data[: len(GREETING)]) and self.by is None:
+            return WAIT if len(data) < len(GREETING) else self.become_link(connection)
+        if self.fault or self.is_trusted:
+            return self.refuse(connection, self.fault or "the key of nodes is for links")
+        if AUTH.startswith(data[: len(AUTH)]) and self.secure and not self.is_shown:
+            end = data.find(b"\r\n")
+            if len(data) > len(AUTH) and end >= 0:
+                return self.authenticate(connection, data[len(AUTH) : end], data[end + 2 :], end + 2)
+            return WAIT if len(data) <= limits.FIRST_LINE_BYTES_MAX else self.refuse(connection, "its auth is too long")
+        if self.found is None:
+            return self.refuse(connection, "its first line is no auth")
+        return 0
+
+    def authenticate(self, connection: "Connection", token: bytes, behind: bytes, size: int) -> int:
+        """Let the client be whose token it has; `size` is that of its line, and `behind` comes what follows."""
+        door, now_s = self.door, self.door.wall()
+        digest = digest_of(token)
+        if digest is None:
+            return self.refuse(connection, "its auth has no token")
+        self.is_shown = True
+        if digest == door.node_digest and self.by is None:
+            self.leave()
+            self.become(None)
+            self.is_trusted = True
+            connection.belong_to(door.nobody)
+            return size
+        found = door.access.by_digest(digest, now_s)
+        if found is None:
+            return self.refuse(connection, door.access.fault_of(digest, now_s))
+        is_link = self.by is None and behind.startswith(GREETING)
+        if door.users[found.user] is not self.user and door.is_full(found.user) and not is_link:
+            return self.refuse(connection, door.fullness(found.user))
+        self.leave()
+        self.is_link = is_link  # whose socket counts for nobody
+        self.become(found)
+        connection.belong_to(self.user)
+        return size
+
+    def refuse(self, connection: "Connection", why: str) -> int:
+        self.door.report("not authenticated", self, why)
+        connection.refuse()
+        return REFUSED
+
+    # --- who it is ----------------------------------------------------------------------------------------------------
+
+    def become(self, found: Found | None) -> None:
+        """Be somebody, or a stranger."""
+        self.found = found
+        if found is None:
+            self.user = self.door.nobody
+            if not self.is_link:
+                self.door.crowd.add(self)
+            return
+        self.user = self.door.users[found.user]
+        self.user.connection_count += not self.is_link
+        if found.until is not None:
+            self.door.end_by(found.until, self)
+
+    def leave(self) -> None:
+        """Be nobody any more."""
+        if self.found is None:
+            self.door.crowd.discard(self)
+            return
+        self.user.connection_count -= not self.is_link
+        if self.found.until is not None:
+            self.door.end_no_more(self.found.until, self)
+
+    def closed(self) -> None:
+        """Take note that the connection is closed."""
+        self.leave()
+        self.connection = None
+
+    # --- a link -------------------------------------------------------------------------------------------------------
+
+    def become_link(self, connection: "Connection") -> int:
+        """Be no client any more. A stranger can't be a link."""
+        found = self.found or self.refused_found
+        found = found and self.door.access.again(found, self.door.wall())
+        if found is None and not self.is_trusted:
+            return self.refuse(connection, self.fault or "its first line is no auth")
+        self.leave()
+        self.is_link = True
+        self.become(found)
+        return LINK
+
+    def may_name(self, user: str) -> bool:
+        """Whether this link may say that a client is that user."""
+        return self.is_trusted or user in self.names()
+
+    def names(self) -> frozenset[str]:
+        """Return for whom it may speak, by the files of now."""
+        config = self.door.access.users.get(self.user.name.decode())
+        return frozenset() if config is None else config.links
+
+    def open_channel(self, shown: Evidence) -> "Entry":
+        """Return the entry of a client that has come by this link, and of which its front says this."""
+        door = self.door
+        secure = self.secure and shown.way in {"tls", "unix"}
+        entry = Entry(door, self.where, shown.uid or source_of_peer(shown.peer) or self.where, secure=secure, by=self)
+        found: Found | None = None
+        if self.is_trusted or self.names():
+            found, entry.fault = door.access.by_evidence(shown, door.wall())
+            if found is not None and not self.may_name(found.user):
+                entry.fault = f"its link may not speak for {found.user}"
+                found = None
+            entry.is_named = found is not None
+        if found is None and not entry.fault and self.found is not None:
+            found = door.access.again(self.found, door.wall())
+            entry.fault = "" if found is not None else "its link is nobody's any more"
+        door.settle(entry, found)
+        return entry
