@@ -15,7 +15,8 @@ from types import SimpleNamespace
 from beanpole.engine.engine import Engine
 from beanpole.log.log import Log
 from beanpole.server.epoll import EpollTransport
-from beanpole.server.tls import Filter, TlsSocket
+from beanpole.server.tls import TlsSocket
+from beanpole.server.tlsfilter import Filter
 from beanpole.server.turn import Turn
 from tests.unit.server.tls import ends
 

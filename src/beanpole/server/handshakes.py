@@ -12,6 +12,7 @@ thread returns it.
 """
 
 import asyncio
+import itertools
 import os
 import queue
 import ssl
@@ -301,16 +302,16 @@ class Handshakes(Greeter):
         return found is not None
 
     def expire(self) -> None:
-        """Close those that took too long."""
+        """Close those that took too long, a few in each turn: they came together, and so end together."""
         now_ns: int64_t = self.clients.now()
-        self.timer = None
-        for each in list(self.strangers.values()):
+        left_ns: int64_t = 0
+        for each in list(itertools.islice(self.strangers.values(), limits.EXPIRED_PER_TURN)):
             handshake: Handshake = cython.cast(Handshake, each, typecheck=True)
-            left_ns: int64_t = handshake.since_ns + HANDSHAKE_NS - now_ns
+            left_ns = handshake.since_ns + HANDSHAKE_NS - now_ns
             if left_ns > 0:
-                self.timer = self.loop.call_later(left_ns / 1e9, self.expire)
                 break
             self.end(handshake, "timeout")
+        self.timer = self.loop.call_later(max(left_ns, 0) / 1e9, self.expire) if self.strangers else None
         self.begin(now_ns)
 
     # --- the thread's work --------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ HEAP_BYTES_KEPT = 33_554_432
 # --- A turn -----------------------------------------------------------------------------------------------------------
 
 EVENTS_PER_TURN = 512  # sockets that one turn serves; with more ready, the rest waits for the next turn
-ACCEPTS_PER_TURN = 256  # connections accepted in one turn, so that a flood of them can't starve those that are there
+ACCEPTS_PER_TURN = 64  # connections accepted in one turn, so that a flood of them can't starve those that are there
 RECEIVE_BYTES_PER_TURN = (
     131_072  # of one connection: two bodies of the default limit, so bulk does not delay the others
 )
@@ -49,6 +49,7 @@ LINK_OUTPUT_BYTES_MAX = 67_108_864  # unsent of a link whose front reads nothing
 # --- Handshakes of TLS ------------------------------------------------------------------------------------------------
 
 TLS_HANDSHAKE_S = 5  # from accept to the end of a handshake: a client far away needs three times a way of 0.3 s
+EXPIRED_PER_TURN = 64  # of these that are closed in one turn: 1 ms
 TLS_HANDSHAKES_MAX = 256  # that have begun: each takes some 50 kB until it has ended
 TLS_HANDSHAKES_AHEAD = 4  # given to the thread at once: it need not wait for a turn, and a newcomer not long for these
 TLS_HELLO_BYTES_MAX = 16_384  # of a ClientHello: today's have up to 2 000

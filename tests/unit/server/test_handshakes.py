@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from beanpole.server import limits
 from beanpole.server.handshakes import OUTCOMES, Handshakes, offers_others_only, read_hello
 from beanpole.server.tls import TlsSocket
 from beanpole.server.tlscontext import Certificate, ServerContext
@@ -292,6 +293,15 @@ def test_one_that_stops_anywhere_is_closed_after_its_time(house: TlsHouse, sent_
     call()
     house.ended("timeout")
     assert house.loop.calls == []
+
+
+def test_those_that_came_together_are_closed_a_few_in_each_turn(house: TlsHouse) -> None:
+    clients = [house.dial() for _ in range(limits.EXPIRED_PER_TURN + 1)]
+    house.until(lambda: len(house.clients.strangers) == limits.EXPIRED_PER_TURN + 1)
+    ((_, call, _),) = house.loop.calls
+    house.now_ns += 5 * SECOND_NS
+    call()
+    assert len(house.clients.strangers) == 1 < len(clients)
 
 
 def test_where_too_many_have_begun_the_source_with_most_makes_room(house: TlsHouse) -> None:
