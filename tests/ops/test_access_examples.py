@@ -54,12 +54,12 @@ def test_the_composition_starts_and_is_healthy(tmp_path: Path) -> None:
     (tmp_path / "access.toml").write_text(f"[user.health]\nunix = [{os.getuid()}]\n")
     (tmp_path / "access.toml").chmod(0o644)
     tokens.add(tmp_path / "tokens", "health")
-    changes = {"/run/access": tmp_path, "/tmp/queue": tmp_path / "queue", "/data": tmp_path / "data"}  # noqa: S108
+    changes = {"/run/access": f"{tmp_path}", "/tmp/queue": f"{tmp_path}/queue", "/data": f"{tmp_path}/data"}  # noqa: S108
     changes |= {"tls:0.0.0.0": f"tls:{HOST}:0", "0.0.0.0:11380": f"{HOST}:0"}
 
     def here(text: str) -> str:
         for old, new in changes.items():
-            text = text.replace(old, str(new))
+            text = text.replace(old, new)
         return text
 
     _, *words = map(here, service["command"])
