@@ -9,7 +9,7 @@ import pytest
 from beanpole import Client
 from tests.conformance.old import set_rules
 from tests.e2e.worker.program import MODULE, program
-from tests.servers import HOST, beanpole_server, missing_peer, peer
+from tests.servers import HOST, WAYS, beanpole_server, missing_peer, peer
 
 ROOT = Path(__file__).parents[2]
 FLOW_COUNT = 7
@@ -38,9 +38,9 @@ def run(script: str, *arguments: object) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("flags", [(), ("--one-reply-per-send",)], ids=["default", "one-reply-per-send"])
-def test_usual_flows(flags: tuple[str, ...]) -> None:
-    with beanpole_server(*flags) as server:
+@pytest.mark.parametrize("way", ["default", "one-reply-per-send", "HAProxy"])
+def test_usual_flows(way: str) -> None:
+    with WAYS[way]() if way in WAYS else beanpole_server("--one-reply-per-send") as server:
         assert run("jackd_flows.js", server.port).count("ok ") == FLOW_COUNT
 
 
