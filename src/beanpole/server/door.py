@@ -229,6 +229,13 @@ class Door:
         self.take_users(access, before)
         self.logger.info("access read", users=len(access.users), tokens=len(access.tokens))
         self.clients.turn.engine.rights_changed()
+        self.loop.call_soon(lambda: self.compare(access, before))
+
+    def compare(self, access: Access, before: Access) -> None:
+        """Look at all clients again if one may be somebody else by what was read: in a turn of its own, as it takes ms.
+
+        What is no longer in force is freed here, too.
+        """
         if not access.keeps(before):
             self.look_again(self.entries())
 
