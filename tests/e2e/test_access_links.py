@@ -60,7 +60,7 @@ def test_a_router_speaks_for_whom_it_may(tmp_path: Path) -> None:
             if channel == 3:
                 link.expect(struct.pack("<II", 3, CLOSE))
         (event,) = process.events("not authenticated")
-        assert (event["listener"], event["source"]) == (f"tls:{HOST}:0", "a")
+        assert (event["listener"], event["source"]) == (f"tls:{HOST}:0", "a:3")
         assert "may not speak for mail" in str(event["reason"])
         assert mail.decode() not in process.output
         file.write_text("# none\n")

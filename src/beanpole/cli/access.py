@@ -191,6 +191,7 @@ def row_of(found: Access, user: UserConfig) -> Mapping[str, object]:
     rights = {right: [each.decode() for each in patterns] for right, patterns in user.patterns.items() if patterns}
     may = ["everything"] if user.admin else [f"{right} {' '.join(patterns)}" for right, patterns in rights.items()]
     may += ["stats"] if user.stats and not user.admin else []
+    may += [f"links {' '.join(sorted(user.links))}"] if user.links else []
     return {"user": user.name, "known-by": ", ".join(known_by), "may": "; ".join(may), "rights": rights}
 
 

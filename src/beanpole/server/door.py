@@ -181,7 +181,10 @@ class Door:
             self.counts["refused"] += 1
         user = entry.user.name.decode()
         self.audit.note(
-            user, (why,), event, lambda: {"listener": entry.where, "source": str(entry.source), "reason": why}
+            user,
+            (why,),
+            event,
+            lambda: {"listener": entry.where, "source": entry.peer or str(entry.source), "reason": why},
         )
 
     # --- files --------------------------------------------------------------------------------------------------------

@@ -27,19 +27,23 @@ class Entry:
     """How a client or a link has come, and who it is."""
 
     __slots__ = (
-        *(
-            "by",
-            "connection",
-            "door",
-            "fault",
-            "found",
-            "is_link",
-            "is_named",
-            "is_shown",
-            "is_trusted",
-            "refused_found",
-        ),
-        *("secure", "served", "since_s", "source", "user", "where"),
+        "by",
+        "connection",
+        "door",
+        "fault",
+        "found",
+        "is_link",
+        "is_named",
+        "is_shown",
+        "is_trusted",
+        "peer",
+        "refused_found",
+        "secure",
+        "served",
+        "since_s",
+        "source",
+        "user",
+        "where",
     )
 
     def __init__(self, door: "Door", where: str, source: object, *, secure: bool, by: "Entry | None" = None) -> None:
@@ -49,6 +53,7 @@ class Entry:
         self.source = source
         self.secure = secure
         self.by = by  # the link by which it has come
+        self.peer = ""  # its address, as that says it
         self.served = door.served(secure)
         self.user = door.nobody
         self.found: Found | None = None
@@ -167,7 +172,10 @@ class Entry:
         """Return the entry of a client that has come by this link, and of which its front says this."""
         door = self.door
         secure = self.secure and shown.way in {"tls", "unix"}
-        entry = Entry(door, self.where, shown.uid or source_of_peer(shown.peer) or self.where, secure=secure, by=self)
+        # Of others the addresses may be made up: all whom it names are of one source when room is made.
+        source = shown.uid or source_of_peer(shown.peer) if self.is_trusted else self.source
+        entry = Entry(door, self.where, source, secure=secure, by=self)
+        entry.peer = shown.peer
         found: Found | None = None
         if self.is_trusted or self.names():
             found, entry.fault = door.access.by_evidence(shown, door.wall())

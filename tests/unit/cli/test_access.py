@@ -27,6 +27,7 @@ put = ["orders", "mail-*"]
 look = ["mail-*"]
 stats = true
 [user.nobody]
+links = ["shop"]
 """
 
 
@@ -147,7 +148,7 @@ def test_a_file_of_users_is_checked(verbs: Verbs) -> None:
         "user\tknown-by\tmay",
         "root\tuid 0\teverything",
         "shop\tCN=shop, DNS:shop, 1 token\tput orders mail-*; look mail-*; stats",
-        "nobody\t\t",
+        "nobody\t\tlinks shop",
     ]
     warnings = verbs.err.splitlines()
     assert warnings[0].startswith("beanpole: warning: shop sha256:")
@@ -162,7 +163,7 @@ def test_what_is_wrong_with_a_file_of_users_is_said(verbs: Verbs) -> None:
     assert said == f"beanpole: {verbs.tokens}:2: there is no user shpo\n"
     verbs.users.write_text(f"{USERS}pt = []\n")
     said = verbs("access", "check", verbs.users, code=ExitCode.USAGE)
-    assert said.startswith(f"beanpole: {verbs.users}:11: nobody: there is no key 'pt': a user has certificates, ")
+    assert said.startswith(f"beanpole: {verbs.users}:12: nobody: there is no key 'pt': a user has certificates, ")
 
 
 # --- What a user may do -----------------------------------------------------------------------------------------------

@@ -258,6 +258,16 @@ def test_strangers_of_a_front_have_ten_seconds_and_a_part_of_the_places(open_hou
     assert [each[0] for each in front.receive()] == [2, 3, 4, 5]
 
 
+def test_whom_a_front_may_not_name_is_of_one_source_whatever_it_says(open_house: Callable[..., House]) -> None:
+    house = open_house(connections_max=16)
+    own, front = house.link("front"), house.link("list")
+    own.open(1, about=b"peer 10.0.0.7:1\n")
+    for number in range(1, 6):
+        front.open(number, about=b"peer 10.0.1.%d:1\nuser mail\n" % number)
+    assert own.receive() == []
+    assert [each[0] for each in front.receive()] == [1, 2]
+
+
 def test_a_stranger_makes_room_for_a_client_of_a_link(open_house: Callable[..., House]) -> None:
     house = open_house(connections_max=2)
     stranger = house.link("front")
