@@ -183,11 +183,22 @@ TLS_FAULTS = {
 """What OpenSSL's reasons mean here."""
 
 
+def certificate_refusal_of(error: object) -> str:
+    """That a server refuses the client's certificate, in a sentence; empty: it is not that."""
+    alert = getattr(error, "reason", None) or ""
+    if "ALERT" not in alert or not any(each in alert for each in ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")):
+        return ""
+    words = alert.partition("ALERT_")[2].replace("_", " ").lower()
+    return f"the server refuses the client's certificate: {words}"
+
+
 def tls_reason_of(error: OSError) -> str:
     """What went wrong with TLS, in a sentence that says what to do."""
     if code := getattr(error, "verify_code", 0):
         text = getattr(error, "verify_message", "")
         return CERTIFICATE_FAULTS.get(code, f"the server's certificate is refused: {text}")
+    if refused := certificate_refusal_of(error):
+        return refused
     reason = getattr(error, "reason", None) or str(error)
     return TLS_FAULTS.get(reason, f"TLS: {reason.replace('_', ' ').lower()}")
 

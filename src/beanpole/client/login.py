@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Self
 
-from beanpole.address import Address, tls_reason_of
+from beanpole.address import Address, certificate_refusal_of, tls_reason_of
 from beanpole.errors import ArgumentError, CommandError, ConnectionLostError, NotAuthenticatedError
 from beanpole.protocol.limits import ALPN
 
@@ -137,8 +137,6 @@ def said(error: OSError) -> str:
 
 def lost_by(reason: BaseException | str) -> CommandError:
     """Return the error of a connection that has broken, or that is refused because of the client's certificate."""
-    alert = getattr(reason, "reason", None) or ""
-    if "ALERT" in alert and any(each in alert for each in ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")):
-        words = alert.partition("ALERT_")[2].replace("_", " ").lower()
-        return NotAuthenticatedError(f"the server refuses the client's certificate: {words}")
+    if refused := certificate_refusal_of(reason):
+        return NotAuthenticatedError(refused)
     return ConnectionLostError(f"the connection broke: {reason}")

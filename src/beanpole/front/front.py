@@ -22,6 +22,7 @@ from cython.cimports.beanpole.front.linksocket import LinkSocket
 from cython.cimports.beanpole.protocol.buffer import append, consume, reserve
 from cython.cimports.beanpole.protocol.link import FrameReader, Kind, add_frame, add_number, put_header
 from cython.cimports.beanpole.server.eventqueue import GREETING_BYTES, EventQueue, Greeter, greets, send_now
+from cython.cimports.beanpole.server.tlsfilter import Filter
 from cython.cimports.cpython.exc import PyErr_CheckSignals
 from cython.cimports.libc.errno import EAGAIN, EINTR, EMFILE
 from cython.cimports.libc.errno import errno as last_error
@@ -102,13 +103,14 @@ class Front(EventQueue):
 
     # --- links --------------------------------------------------------------------------------------------------------
 
-    def attach(self, link_fd: cython.int, reader: FrameReader, asks: cython.bint) -> None:
+    def attach(self, link_fd: cython.int, reader: FrameReader, asks: cython.bint, tls: Filter | None = None) -> None:
         """Carry clients over a link whose first lines are through, from the next turn on.
 
-        `link_fd` is a connected socket, which is closed here. `reader` may have what came behind the lines. `asks`: end
-        the link when the server is silent. Raises OSError: the socket can't be watched.
+        `link_fd` is a connected socket, which is closed here; what it carries is encrypted where there is `tls`.
+        `reader` may have what came behind the lines. `asks`: end the link when the server is silent. Raises OSError:
+        the socket can't be watched.
         """
-        self.link.open(self, link_fd, reader)
+        self.link.open(self, link_fd, reader, tls)
         self.asks = asks
         if asks:
             self.check_ns = self.now() + SILENCE_NS

@@ -6,14 +6,18 @@ import cython
 from cython.cimports.beanpole import posix
 from cython.cimports.beanpole.protocol.buffer import consume
 from cython.cimports.beanpole.protocol.link import Kind, add_number
+from cython.cimports.beanpole.server.eventqueue import send_now
+from cython.cimports.beanpole.server.tlsfilter import plain
 from cython.cimports.libc.errno import EAGAIN, ECONNRESET, EINTR, EPIPE, ETIMEDOUT
 from cython.cimports.libc.errno import errno as last_error
 from cython.cimports.libc.stdlib import free
+from cython.cimports.libc.string import memcpy
 
 from beanpole.front import limits
 from beanpole.protocol.limits import LINK_SILENCES_MAX
 
 OUT_BYTES_KEPT = cython.declare(cython.Py_ssize_t, limits.OUT_BYTES_KEPT)
+TLS_READ_BYTES = cython.declare(cython.Py_ssize_t, limits.TLS_READ_BYTES)
 SILENCES_MAX = cython.declare(cython.int, LINK_SILENCES_MAX)
 
 
@@ -28,10 +32,11 @@ class LinkSocket:
     def __dealloc__(self):
         free(self.out.data)
 
-    def open(self, queue, fd, reader):
+    def open(self, queue, fd, reader, tls):
         """Carry frames over a connected socket, which is closed here; -1: whoever has the other end moves them.
 
-        `reader` may have what came behind the first lines. Raises OSError: the socket can't be watched.
+        `reader` may have what came behind the first lines, `tls` ciphertext. Raises OSError: the socket can't be
+        watched.
         """
         assert self.reader is None, "there is a link already"
         if fd >= 0:
@@ -46,6 +51,9 @@ class LinkSocket:
         self.reader = reader
         self.heard = True
         self.silence_count = 0
+        self.tls = tls
+        if tls is not None:
+            self.decrypt()
         return 0
 
     def note(self, events):
@@ -56,9 +64,18 @@ class LinkSocket:
         if not events & ~posix.EPOLLOUT:
             return False
         target: cython.p_char = self.reader.room()
-        size: cython.Py_ssize_t = posix.recv(self.fd, target, self.reader.free_bytes(), posix.MSG_DONTWAIT)
+        room: cython.Py_ssize_t = self.reader.free_bytes()
+        tls = self.tls
+        if tls is not None:
+            # Of what is kept and what comes all finds room: a text is shorter than its ciphertext.
+            room = min(room - (tls.end - tls.at), TLS_READ_BYTES)
+            target = tls.room(room)
+        size: cython.Py_ssize_t = posix.recv(self.fd, target, room, posix.MSG_DONTWAIT)
         if size > 0:
             self.heard = True
+            if tls is not None:
+                tls.extend(size)
+                return self.decrypt()
             self.bytes_received += size
             self.reader.end += size
             return True
@@ -78,6 +95,8 @@ class LinkSocket:
                 add_number(cython.address(self.out), 0, Kind.PING, 1)
         if self.is_open and reader.mistake is not None:
             self.close(reader.mistake)
+        elif self.is_open and self.tls is not None and (self.tls.ended or self.tls.failed):
+            self.close("ended" if self.tls.ended else "TLS")
         return False
 
     def flush(self):
@@ -87,18 +106,38 @@ class LinkSocket:
         if size <= self.idle_bytes or self.blocked or self.fd < 0:
             return 0
         self.idle_bytes = 0
-        sent: cython.Py_ssize_t = posix.send(
-            self.fd, out.data + out.start, size, posix.MSG_NOSIGNAL | posix.MSG_DONTWAIT
-        )
+        sent: cython.Py_ssize_t
+        if self.tls is None:
+            sent = send_now(self.fd, out.data + out.start, size)
+        else:
+            sent = self.tls.send(self.fd, out.data + out.start, size)
         self.bytes_sent += max(sent, 0)
-        if sent < 0 and last_error != EAGAIN and last_error != EINTR:
+        if sent < 0:
             # What the server has sent before its end is passed on: the next turn reads that.
             sent = size
-        consume(out, max(sent, 0), OUT_BYTES_KEPT)
+        consume(out, sent, OUT_BYTES_KEPT)
         if sent < size:
             self.blocked = True
             self.queue.watch_fd(self.fd, posix.EPOLLIN | posix.EPOLLOUT, posix.EPOLL_CTL_MOD)
         return 0
+
+    def decrypt(self):
+        """Take the records that have come whole; return whether there is something to be read, or the end."""
+        tls = self.tls
+        reader: FrameReader = self.reader
+        target: cython.p_char = reader.room()
+        before: cython.Py_ssize_t = reader.end
+        while True:
+            size: cython.Py_ssize_t = tls.next()
+            if size < 0:
+                break
+            memcpy(target + (reader.end - before), plain, size)
+            reader.end += size
+        tls.settle()
+        if tls.unsent.size:  # OpenSSL has answered by itself
+            tls.send_unsent(self.fd)
+        self.bytes_received += reader.end - before
+        return reader.end > before or tls.ended or tls.failed
 
     def check_silence(self):
         """Ask for a sign of life if there was none since the last call; end the link if there was none for long."""
@@ -119,7 +158,7 @@ class LinkSocket:
 
     def let_go(self):
         """Forget what a link had to send that has ended."""
-        self.queue = self.reader = None
+        self.queue = self.reader = self.tls = None
         self.blocked = False
         self.idle_bytes = 0
         consume(cython.address(self.out), self.out.size - self.out.start, OUT_BYTES_KEPT)

@@ -18,6 +18,7 @@ from cython.cimports.beanpole.front.linksocket import LinkSocket
 from cython.cimports.beanpole.front.session import Session
 from cython.cimports.beanpole.protocol.buffer import Buffer, consume
 from cython.cimports.beanpole.protocol.link import FrameReader, Kind, add_frame, add_number
+from cython.cimports.beanpole.server.tlsfilter import Filter
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memcpy
@@ -84,9 +85,9 @@ class ShardLink(LinkSocket):
         """How many seconds there was no link, all together."""
         return (self.missing_ns + (0 if self.is_open else self.switch.clock() - self.closed_ns)) / 1e9
 
-    def attach(self, link_fd: cython.int, reader: FrameReader, asks: cython.bint) -> None:
+    def attach(self, link_fd: cython.int, reader: FrameReader, asks: cython.bint, tls: Filter | None = None) -> None:
         """Carry channels over a link whose first lines are through. Raises OSError: the socket can't be watched."""
-        self.open(self.switch.queue, link_fd, reader)
+        self.open(self.switch.queue, link_fd, reader, tls)
         self.switch.sockets[link_fd] = self
         self.switch.find(self.shard)
         self.take_frames()
@@ -423,7 +424,7 @@ class Switch:
         """Let what has waited for a shard go on: there is a link to it."""
         link: ShardLink = cython.cast(ShardLink, self.links[shard.name], typecheck=True)
         if not link.is_open:
-            link.open(None, -1, FrameReader(False))
+            link.open(None, -1, FrameReader(False), None)
         link.missing_ns += self.clock() - link.closed_ns
         for each in list(self.clients.values()):
             client: Client = cython.cast(Client, each, typecheck=True)

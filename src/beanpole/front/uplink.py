@@ -1,20 +1,28 @@
 """A front's way to its server: finds the one that takes the link, and begins again when that ends.
 
 Each address is asked in turn, beginning with the one that took the last link. A server that does not lead says who
-does, and is believed once.
+does, and is believed once. To ``beanstalks://HOST:PORT`` a link has TLS, and the name of the server is verified. A
+token is sent there or to a Unix socket, and nowhere else.
 """
 
 import asyncio
 import contextlib
 import socket
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from beanpole import limits as shared_limits
+from beanpole.address import TLS_SCHEME, tls_reason_of
 from beanpole.front.limits import LINK_OPEN_S, LINK_RETRY_S, LINK_RETRY_S_MAX
-from beanpole.protocol.limits import LINK_LINE_BYTES_MAX, LINK_UNSENT_MS
+from beanpole.front.wire import Wire
+from beanpole.protocol.limits import LINK_UNSENT_MS
 from beanpole.protocol.link import FrameReader, first_line, read_leader_line, read_link_line
 from beanpole.server.listener import UNIX, split_address
+
+if TYPE_CHECKING:
+    import ssl
+
+    from beanpole.server.tlsfilter import Filter
 
 
 class LinkRefusedError(ConnectionError):
@@ -27,8 +35,24 @@ class Linked(Protocol):
     observer: Any
     on_link_end: Callable[[str, int], None] | None
 
-    def attach(self, link_fd: int, reader: FrameReader, asks: bool) -> None: ...
+    def attach(self, link_fd: int, reader: FrameReader, asks: bool, tls: "Filter | None" = None) -> None: ...
     def close_link(self) -> None: ...
+
+
+class Login(Protocol):
+    """What is shown to a server, and who is believed: a :class:`beanpole.client.login.Login`."""
+
+    def auth(self) -> bytes:
+        """Return the line with the token; empty: there is none. Raises ValueError."""
+
+    def context(self) -> "ssl.SSLContext":
+        """Return what TLS is set to. Raises ValueError."""
+
+
+def tls_sentence_of(error: Exception) -> str:
+    """Say what went wrong with TLS; empty: it was something else."""
+    by_ssl = type(error).__module__ == "ssl"  # by its name: it may not be loaded
+    return tls_reason_of(error) if by_ssl and isinstance(error, OSError) else ""
 
 
 def nothing(*_: object) -> None:
@@ -47,20 +71,22 @@ class Uplink:
         *,
         map_epoch: int = 0,
         shard: int | None = None,
+        login: Login | None = None,
         on_open: Callable[[str], object] = nothing,
         on_failure: Callable[[str, str, bool], object] = nothing,
     ) -> None:
-        """Ask at these addresses: ``HOST:PORT``, ``[IPv6]:PORT`` or ``unix:PATH``.
+        """Ask at these addresses: ``HOST:PORT``, ``[IPv6]:PORT``, ``unix:PATH``, or ``beanstalks://HOST:PORT``.
 
         `cluster`, `epoch` and `map_epoch` are what the first line says (docs/link.md). A server that is another shard
-        than `shard` is none to be linked to. `on_open` is called with an address when its
-        server has taken the link, `on_failure` when it has not, or the link has ended: with the address, a reason, and
-        whether it is a server that knows no links.
+        than `shard` is none to be linked to. For TLS there must be a `login`. `on_open` is called with an address when
+        its server has taken the link, `on_failure` when it has not, or the link has ended: with the address, a reason,
+        and whether it is a server that knows no links.
         """
         self.front = front
         self.addresses = list(addresses)  # the one that is asked next comes first
         self.first_line = first_line(cluster, epoch, map_epoch)
         self.shard = shard
+        self.login = login
         self.body_bytes_max = 0  # of the server that took the last link; 0: none has
         self.on_open = on_open
         self.on_failure = on_failure
@@ -108,12 +134,12 @@ class Uplink:
             address = self.addresses[0]
             try:
                 async with asyncio.timeout(LINK_OPEN_S):
-                    self.address, link, reader = await self.ask(address)
+                    self.address, wire, reader = await self.ask(address)
                 self.ended = self.loop.create_future()
-                self.front.attach(link.detach(), reader, asks=True)
+                self.front.attach(wire.link.detach(), reader, asks=True, tls=wire.tls)
             except (OSError, ValueError) as error:
                 self.address = ""
-                reason = str(error) or f"no answer within {LINK_OPEN_S:g} s"
+                reason = tls_sentence_of(error) or str(error) or f"no answer within {LINK_OPEN_S:g} s"
                 self.on_failure(address, reason, isinstance(error, LinkRefusedError))
                 self.addresses.append(self.addresses.pop(0))
                 continue
@@ -135,51 +161,85 @@ class Uplink:
         self.front.observer.link_closed(self.address, reason, channels, None)
         self.ended.set_result(reason)
 
-    async def ask(self, address: str, *, follows: bool = True) -> tuple[str, socket.socket, FrameReader]:
+    async def ask(self, address: str, *, follows: bool = True) -> tuple[str, Wire, FrameReader]:
         """Connect and exchange the first lines; return the address that took the link, the link, and its reader.
 
         Raises OSError and ValueError: there is no link to be had there. Raises LinkRefusedError: nor will there be.
         """
         reader = FrameReader(of_front=False)
         self.is_there = False
-        link = await self.connect(address)
+        has_tls = address.startswith(TLS_SCHEME)
+        auth = self.login.auth() if self.login and (has_tls or address.startswith(UNIX)) else b""
         with contextlib.ExitStack() as opened:
-            opened.callback(link.close)
+            wire = await self.connect(address, opened)
             self.is_there = True
-            await self.loop.sock_sendall(link, self.first_line)
-            while (line := reader.take_line()) is None and reader.mistake is None:
-                data = await self.loop.sock_recv(link, LINK_LINE_BYTES_MAX)
-                self.is_there = self.has_opened
-                if not data:
-                    raise ConnectionError("it closes the connection: it does not lead the cluster that is meant")
-                reader.receive(data)
-            if (said := read_link_line(line or b"")) is not None:
+            await wire.send(auth + self.first_line)
+            line = await self.line_of(wire, reader)
+            if auth and line.startswith(b"AUTHENTICATED "):
+                line = await self.line_of(wire, reader)
+            elif auth and line == b"UNKNOWN_COMMAND\r\n":
+                raise ConnectionError("the server has no users, or takes no token here: connect without one")
+            if (said := read_link_line(line)) is not None:
                 number, self.body_bytes_max = said
                 if self.shard is not None and number != self.shard:
                     raise ConnectionError(f"it is shard {number}, and should be {self.shard}")
                 opened.pop_all()
-                return address, link, reader
-        leader = read_leader_line(line or b"")
+                return address, wire, reader
+        leader = read_leader_line(line)
+        if line == b"NOT_AUTHENTICATED\r\n":
+            raise ConnectionError(
+                "the server does not know who this is: a token or certificate is missing, wrong or over"
+            )
         if leader is None:
             raise LinkRefusedError(
                 "it takes no links: it is too old, no beanpole, a router, or accepts clients by --fronts"
             )
         if not follows:
             raise ConnectionError(f"it does not lead, although another says so; it says that {leader} does")
+        if has_tls and not leader.startswith(TLS_SCHEME):
+            raise ConnectionError(f"it says that {leader} leads, but a link there is without TLS")
         return await self.ask(leader, follows=False)
 
-    async def connect(self, address: str) -> socket.socket:
-        """Return a connection. Raises OSError: there is none to be had. Raises ValueError: it is no address."""
+    async def line_of(self, wire: Wire, reader: FrameReader) -> bytes:
+        """Return the next line of a server; empty: that is too long. Raises OSError: there is none."""
+        while (line := reader.take_line()) is None and reader.mistake is None:
+            data = await wire.receive()
+            self.is_there = self.has_opened
+            if not data:
+                raise ConnectionError("it closes the connection: it does not lead the cluster that is meant")
+            reader.receive(data)
+        return line or b""
+
+    async def connect(self, address: str, opened: contextlib.ExitStack) -> Wire:
+        """Return a connection, which is closed with `opened`.
+
+        Raises OSError: there is none to be had. Raises ValueError: it is no address, or the login can't be used.
+        """
         if address.startswith(UNIX):
-            return await self.connect_to(socket.AF_UNIX, address.removeprefix(UNIX))
-        host, port = split_address(address, shared_limits.PORT_DEFAULT)
+            link = await self.connect_to(socket.AF_UNIX, address.removeprefix(UNIX))
+            opened.callback(link.close)
+            return Wire(self.loop, link)
+        host, port = split_address(address.removeprefix(TLS_SCHEME), shared_limits.PORT_DEFAULT)
         # A str would load the codec for names that are not ASCII, which a user that this has become may not read.
         name = host.encode() if host.isascii() else host
         found = await self.loop.getaddrinfo(name, port, type=socket.SOCK_STREAM)
-        for family, _, _, _, target in found[:-1]:
+        link = await self.connect_to_any([(family, target) for family, _, _, _, target in found])
+        opened.callback(link.close)
+        if not address.startswith(TLS_SCHEME):
+            return Wire(self.loop, link)
+        from beanpole.front.tlswire import TlsWire  # noqa: PLC0415 - a front without TLS does not load it
+
+        assert self.login is not None, "it says who is believed"
+        wire = TlsWire(self.loop, link, self.login.context(), host)
+        await wire.shake_hands()
+        return wire
+
+    async def connect_to_any(self, found: Sequence[tuple[int, object]]) -> socket.socket:
+        """Return a connection to the first that takes it. Raises OSError."""
+        for family, target in found[:-1]:
             with contextlib.suppress(OSError):
                 return await self.connect_to(family, target)
-        return await self.connect_to(found[-1][0], found[-1][4])
+        return await self.connect_to(*found[-1])
 
     async def connect_to(self, family: int, target: object) -> socket.socket:
         link = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)

@@ -9,7 +9,7 @@ module: a filter begins behind one.
 """
 
 import contextlib
-import ssl
+from typing import TYPE_CHECKING
 
 import cython
 from cython.cimports.beanpole import posix
@@ -23,10 +23,16 @@ from cython.cimports.libc.string import memcpy
 
 from beanpole.server import limits
 
+if TYPE_CHECKING:  # a front without TLS does not load it: its errors are known by their numbers
+    import ssl
+
 UNSENT_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.TLS_UNSENT_BYTES_MAX)
 TLS_UPDATE_COST_NS = cython.declare(int64_t, limits.TLS_UPDATE_COST_NS)
 TLS_RECORD_COST_NS = cython.declare(int64_t, limits.TLS_RECORD_COST_NS)
 LINK_RECORDS_COST_NS = cython.declare(int64_t, limits.LINK_RECORDS_COST_NS)
+WANT_READ = cython.declare(cython.int, 2)
+"""The number of ssl.SSLWantReadError."""
+
 PIECE_BYTES = cython.declare(cython.Py_ssize_t, limits.TLS_PIECE_BYTES)
 HEADER_BYTES = cython.declare(cython.Py_ssize_t, 5)
 SEALED_BYTES_MAX = cython.declare(cython.Py_ssize_t, 16_384 + 2_048)
@@ -49,7 +55,7 @@ plain = cython.cast(cython.p_char, cython.address(plain_view[0]))
 class Filter:
     """TLS of one connection, from the end of its handshake on. The fields stand in ``tlsfilter.pxd``."""
 
-    def __init__(self, tls: ssl.SSLObject, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, came: bytes = b""):
+    def __init__(self, tls: "ssl.SSLObject", incoming: "ssl.MemoryBIO", outgoing: "ssl.MemoryBIO", came: bytes = b""):
         """Go on behind a handshake over these BIOs, both empty; `came` is what the peer sent after it, encrypted."""
         assert incoming.pending + outgoing.pending == 0, "what a handshake brought is sent before this"
         self.ssl_object = tls
@@ -117,11 +123,13 @@ class Filter:
                 try:
                     size = self.read_plain(plain_bytes, plain_array)
                     break
-                except ssl.SSLWantReadError:
+                except OSError as error:
+                    if error.errno != WANT_READ:
+                        raise
                     if self.at == stop:
                         self.collect()
                         return 0
-        except ssl.SSLError:
+        except OSError:
             self.failed = True
             self.collect()
             return -1
@@ -208,7 +216,7 @@ class Filter:
             piece: cython.Py_ssize_t = min(size - taken, PIECE_BYTES)
             try:
                 self.seal(data + taken, piece)
-            except ssl.SSLError:
+            except OSError:
                 return -1
             taken += piece
             if taken == size or self.unsent.size - self.unsent.start >= GATHER_BYTES:
@@ -230,6 +238,6 @@ class Filter:
 
     def end_output(self):
         """Say by a close_notify that no more is sent."""
-        with contextlib.suppress(ssl.SSLError):  # which says that the peer has not ended its side
+        with contextlib.suppress(OSError):  # which says that the peer has not ended its side
             self.ssl_object.unwrap()
         return self.collect()

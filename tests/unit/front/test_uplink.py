@@ -2,13 +2,17 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 
 import pytest
 
+from beanpole.client.login import Login
 from beanpole.front.uplink import Uplink
 from beanpole.protocol.link import FrameReader, first_line, leader_line, link_line
+from beanpole.server.tlsfilter import Filter
+from tests.certificates import made
 from tests.servers import HOST, REPLY_TIMEOUT_S
 
 Failure = tuple[str, str, bool]
@@ -23,9 +27,11 @@ class Front:
         self.observer = SimpleNamespace(link_closed=lambda *about: self.lines.append(about))
         self.on_link_end: Callable[[str, int], None] | None = None
         self.closed = 0
+        self.encrypted: list[bool] = []
 
-    def attach(self, link_fd: int, reader: FrameReader, asks: bool) -> None:
+    def attach(self, link_fd: int, reader: FrameReader, asks: bool, tls: Filter | None = None) -> None:
         assert asks
+        self.encrypted.append(tls is not None)
         self.links.put_nowait((socket.socket(fileno=link_fd), reader))
 
     def close_link(self) -> None:
@@ -42,21 +48,29 @@ class House:
         self.opened: list[str] = []
         self.failures: asyncio.Queue[Failure] = asyncio.Queue()
 
-    async def server(self, answer: Callable[[], bytes]) -> str:
+    async def server(self, answer: Callable[[], bytes], *, tls: bool = False) -> str:
         """The address of one; an empty answer closes the connection."""
+        context = None
+        if tls:
+            pair = made("server", f"subjectAltName=IP:{HOST}", signer="ca")
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            context.load_cert_chain(pair.cert, pair.key)
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            self.asked.append(await reader.readline())
+            while (line := await reader.readline()).startswith(b"auth "):
+                self.asked.append(line)
+            self.asked.append(line)
             writer.write(answer())
             writer.close()
 
-        self.servers.append(await asyncio.start_server(serve, HOST, 0))
-        return "{}:{}".format(*self.servers[-1].sockets[0].getsockname())
+        self.servers.append(await asyncio.start_server(serve, HOST, 0, ssl=context))
+        return ("beanstalks://" if tls else "") + "{}:{}".format(*self.servers[-1].sockets[0].getsockname())
 
-    def link(self, *addresses: str) -> Uplink:
+    def link(self, *addresses: str, login: Login | None = None) -> Uplink:
         self.uplink = Uplink(
             self.front,
             addresses,
+            login=login,
             on_open=self.opened.append,
             on_failure=lambda *about: self.failures.put_nowait(about),
         )
@@ -180,5 +194,66 @@ def test_address_at_which_nobody_listens_is_tried_again_and_again() -> None:
                 found, reason, is_refusal = await house.failures.get()
                 assert (found, is_refusal) == (address, False)
                 assert "Connect call failed" in reason or "refused" in reason
+
+    run(test)
+
+
+# --- TLS, and who this is ---------------------------------------------------------------------------------------------
+
+
+def shown() -> Login:
+    return Login(ca=made("ca").cert, token="bp_secret")  # noqa: S106 - of a test
+
+
+def test_token_goes_over_tls_in_front_of_the_first_line_and_what_comes_behind_is_kept_encrypted() -> None:
+    async def test(house: House) -> None:
+        address = await house.server(lambda: b"AUTHENTICATED router\r\n" + link_line(0, 1), tls=True)
+        house.link(address, login=shown())
+        (await house.front.links.get())[0].close()
+        assert house.asked == [b"auth bp_secret\r\n", first_line()]
+        assert (house.opened, house.front.encrypted) == ([address], [True])
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (b"NOT_AUTHENTICATED\r\n", "the server does not know who this is"),
+        (b"UNKNOWN_COMMAND\r\nUNKNOWN_COMMAND\r\n", "has no users, or takes no token here"),
+        (b"LEADER a:1\r\n", "without TLS"),
+    ],
+)
+def test_server_that_does_not_know_the_token_is_asked_again(answer: bytes, reason: str) -> None:
+    async def test(house: House) -> None:
+        address = await house.server(lambda: answer, tls=True)
+        house.link(address, login=shown())
+        for _ in range(2):
+            found, said, is_refusal = await house.failures.get()
+            assert (found, is_refusal) == (address, False)
+            assert reason in said
+
+    run(test)
+
+
+def test_certificate_of_another_name_or_signer_is_sent_nothing() -> None:
+    async def test(house: House) -> None:
+        address = await house.server(lambda: link_line(0, 1), tls=True)
+        house.link(address.replace(HOST, "localhost"), login=shown())
+        assert "is for other names" in (await house.failures.get())[1]
+        house.uplink.close()
+        house.front.closed = 0
+        house.link(address, login=Login(token="bp_secret"))  # noqa: S106 - of a test
+        assert "from a CA that is trusted here" in (await house.failures.get())[1]
+        assert house.asked == []
+
+    run(test)
+
+
+def test_token_is_not_sent_without_tls() -> None:
+    async def test(house: House) -> None:
+        house.link(await house.server(lambda: link_line(0, 1)), login=shown())
+        (await house.front.links.get())[0].close()
+        assert (house.asked, house.front.encrypted) == ([first_line()], [False])
 
     run(test)
