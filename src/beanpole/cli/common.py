@@ -362,19 +362,18 @@ def on_line(ctx: click.Context, *names: str) -> bool:
     return any(ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE for name in names)
 
 
-def login_of(ctx: click.Context, given: dict[str, Any], address: Address | None, url: str = "url") -> Login:
-    """Take what the options of a login say out of all that were given, for a server; None: the shards of a map.
+def login_of(ctx: click.Context, given: dict[str, Any], *addresses: Address, url: str = "url") -> Login:
+    """Take what the options of a login say out of all that were given, for a server, or for several.
 
     Variables are for the server that a variable names, and for any with TLS: they are ignored where the command line
-    names another, by the option `url`. Raises UsageError: it can't be used there.
+    names another, by the option `url`, and of maps without TLS. Raises UsageError: nothing of it can be used there.
     """
     found = {name: given.pop(f"login_{name}", None) for name in LOGIN}
-    if address is None and on_line(ctx, *(f"login_{name}" for name in LOGIN)):
-        raise click.UsageError("routers have no TLS yet: --map goes with no --ca, --cert, --cert-key or --token-file")
-    if address is None or (not address.tls and on_line(ctx, url)):
+    address = next((each for each in addresses if each.tls), addresses[0])
+    if not address.tls and (not url or on_line(ctx, url)):
         found = {name: value for name, value in found.items() if on_line(ctx, f"login_{name}")}
     try:
-        return Login(**found).check(address or Address())
+        return Login(**found).check(address)
     except ArgumentError as error:
         raise click.UsageError(str(error)) from error
 
@@ -387,6 +386,11 @@ def map_of(file: Path) -> "ShardMap":
         return load(file)
     except MapError as error:
         raise click.UsageError(str(error)) from error
+
+
+def nodes_of(map_file: Path) -> list[Address]:
+    """Return the addresses of the shards of a map, each with those of all its nodes. Raises UsageError."""
+    return [each.nodes for each in map_of(map_file).shards.values()]
 
 
 def map_to_see(map_file: Path | None) -> Path | None:
@@ -415,8 +419,9 @@ def verb(
         def run(*, url: str, as_json: bool, map_file: Path | None = None, **given: Any) -> ExitCode:
             if None in {sys.stdin, sys.stdout, sys.stderr}:
                 raise Failure("standard input, output and error must be open; /dev/null will do")
-            file, address = map_to_see(map_file), Address.from_url(url)
-            login = login_of(click.get_current_context(), given, None if file else address)
+            file = map_to_see(map_file)
+            addresses = nodes_of(file) if file else [Address.from_url(url)]
+            login = login_of(click.get_current_context(), given, *addresses, url="" if file else "url")
             server, out = Server(url, file, login), Output(as_json=as_json)
             try:
                 code = function(server, out, **given)

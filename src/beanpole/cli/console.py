@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from beanpole import limits as shared_limits
-from beanpole.cli.common import MAP, URL, login_of, login_options, map_of, map_to_see
+from beanpole.cli.common import MAP, URL, login_of, login_options, map_of, map_to_see, nodes_of
 from beanpole.cli.serve import check_host_names, check_listen, check_token_file, log_format, option
 from beanpole.cli.wrapping import SETTINGS
 from beanpole.client import Address
@@ -137,7 +137,7 @@ def console(urls: tuple[tuple[str, str], ...], map_file: Path | None, **given: A
     map_file = None if handed_over else map_to_see(map_file)
     if map_file is not None:
         sources = sources_of_map(map_file)
-        login_of(click.get_current_context(), given, None)
+        login = login_of(click.get_current_context(), given, *nodes_of(map_file), url="")
     else:
         sources = (Source(given["name"], None),) if handed_over else sources_of(urls, given)
     if handed_over:
@@ -174,7 +174,7 @@ def console(urls: tuple[tuple[str, str], ...], map_file: Path | None, **given: A
             if map_file is not None:
                 from beanpole.cli.mapped import own_router
 
-                address, _ = await opened.enter_async_context(own_router(map_file, logger))
+                address, _ = await opened.enter_async_context(own_router(map_file, login, logger))
                 whole = (replace(sources[0], address=address), *sources[1:])
             await run(replace(settings, sources=whole), listeners, logger, Clock(now_ns, unix_s), ready)
 
@@ -239,7 +239,7 @@ def sources_of(urls: tuple[tuple[str, str], ...], given: dict[str, Any]) -> "tup
     ctx, encrypted = click.get_current_context(), [each for each in found if each.address and each.address.tls]
     # Beside a server with TLS there may be plain ones, which are shown nothing.
     to = encrypted or found
-    logins = {each.name: login_of(ctx, dict(given), each.address, "urls") for each in to if each.address}
+    logins = {each.name: login_of(ctx, dict(given), each.address, url="urls") for each in to if each.address}
     return tuple(replace(each, login=logins.get(each.name)) for each in found)
 
 

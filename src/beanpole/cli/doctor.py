@@ -64,7 +64,7 @@ async def visit_server(server: Server, interval_s: float) -> "Visit":
             return await look(client), await take_shard_sample(client)
 
         newest = load(server.map_file)
-        whole, (shards, _) = await asyncio.gather(look(client), ask_all(newest, look_at_shard))
+        whole, (shards, _) = await asyncio.gather(look(client), ask_all(newest, look_at_shard, server.login))
         review = Review(newest, {name: sample for name, (_, sample) in shards.items()})
         # Each shard has two connections of ours: this client's, and that of the router.
         parts = {name: replace(each, own_connections=2) for name, (each, _) in shards.items()}

@@ -17,6 +17,7 @@ from beanpole.cli.wrapping import wrapped
 from beanpole.client import Client, Explanation, GroupStats, Job, SessionInfo, StatsJob, StatsTube
 from beanpole.client.explanation import pairs_text
 from beanpole.client.job import meta_of
+from beanpole.client.login import Login
 from beanpole.errors import CannotConnectError, ExitCode, NotFoundError
 from beanpole.operations.listing import need, reasons_of
 from beanpole.operations.plan import run
@@ -312,7 +313,8 @@ async def async_client(server: Server, tube: str = "default") -> "AsyncIterator[
         if server.map_file is not None:
             from beanpole.cli.mapped import own_router
 
-            address, router = await opened.enter_async_context(own_router(server.map_file))
+            address, router = await opened.enter_async_context(own_router(server.map_file, login))
+            login = Login()
             if not router.links_opened:
                 raise CannotConnectError(f"{server}: {router.health()}")
         once = Backoff(attempts=1)

@@ -15,6 +15,7 @@ from beanpole.server.logs import Logger
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from beanpole.client.login import Login
     from beanpole.front.shardrouter import ShardRouter
 
 WAIT_S = 2.0  # that a command waits for a shard that is away: somebody looks at a screen
@@ -38,11 +39,14 @@ def stop(task: "asyncio.Task[object]", terminated: asyncio.Event) -> None:
 
 
 @contextlib.asynccontextmanager
-async def own_router(file: Path, logger: Logger | None = None) -> "AsyncIterator[tuple[Address, ShardRouter]]":
+async def own_router(
+    file: Path, login: "Login", logger: Logger | None = None
+) -> "AsyncIterator[tuple[Address, ShardRouter]]":
     """Run a router of a map on the loop that runs, and return its address for clients of this process.
 
-    It is linked with each shard that is to be reached. SIGTERM ends the task, and then the process as it always does,
-    but leaves no folder behind; who takes that signal later has it. Raises MapError.
+    It is linked with each shard that is to be reached, to which it shows who it is by `login`. SIGTERM ends the task,
+    and then the process as it always does, but leaves no folder behind; who takes that signal later has it. Raises
+    MapError.
     """
     from beanpole.front.router import Settings
     from beanpole.front.shardrouter import ShardRouter
@@ -60,7 +64,8 @@ async def own_router(file: Path, logger: Logger | None = None) -> "AsyncIterator
     ):
         listening.setblocking(False)
         memory = mmap.mmap(-1, mmap.PAGESIZE)
-        router = ShardRouter(ProcessFacts(), Settings((), WAIT_S, map=file), [listening], logger or Silent(), memory, 0)
+        settings = Settings((), WAIT_S, map=file, login=login)
+        router = ShardRouter(ProcessFacts(), settings, [listening], logger or Silent(), memory, 0)
         front, linked = router.front, loop.create_future()
         front.run_soon = lambda: loop.call_soon(front.poll)
         loop.add_reader(front.fileno(), front.poll)

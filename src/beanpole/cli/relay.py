@@ -112,7 +112,7 @@ def run(url: str, table: str, to: str, log_format: str, **given: Any) -> None:
     from beanpole.server.logs import open_logger
 
     logger, server = open_logger(log_format), Address.of(to)
-    login = login_of(click.get_current_context(), given, server, "to")
+    login = login_of(click.get_current_context(), given, server, url="to")
     with opened(url, table) as outbox:
         from beanpole.relay.relay import Relay
 

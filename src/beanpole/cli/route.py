@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from beanpole import limits as shared_limits
-from beanpole.address import SCHEME, Address
-from beanpole.cli.common import URL, map_of
+from beanpole.address import SCHEME, TLS_SCHEME, Address
+from beanpole.cli.common import URL, login_of, login_options, nodes_of
 from beanpole.cli.quantities import Duration, notes_of
 from beanpole.cli.serve import check_listen, made, option
 from beanpole.cli.wrapping import SETTINGS
@@ -47,12 +47,7 @@ SHARED = ("listen", "port", "user", "connections_max", "ready_file", "log_format
 
 def check_to(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     """Return the addresses of the servers, each once."""
-    nodes = [each for url in value for each in Address.from_url(url).each()]
-    if any(each.tls for each in nodes):
-        raise click.BadParameter(
-            "a router has no TLS yet: beanstalk://HOST, on a network that is private", ctx, parameter
-        )
-    found = [str(each).removeprefix(SCHEME) for each in nodes]
+    found = targets_of(map(Address.from_url, value))
     twice = next((each for each in found if found.count(each) > 1), None)
     if twice is not None:
         raise click.BadParameter(f"{twice} is there twice", ctx, parameter)
@@ -73,7 +68,7 @@ def shared_options(command: "click.decorators.FC") -> "click.decorators.FC":
     multiple=True,
     callback=check_to,
     metavar="URL",
-    help="The server: beanstalk://HOST:PORT, HOST:PORT or unix:PATH; of a cluster HOST,HOST. May be repeated.",
+    help="The server: beanstalk[s]://HOST:PORT, HOST:PORT or unix:PATH; of a cluster HOST,HOST. May be repeated.",
 )
 @click.option(
     "--map",
@@ -122,8 +117,9 @@ def route(to: tuple[str, ...], map_file: Path | None, **given: Any) -> int:
 
     if (map_file is None) == (not to):
         raise click.UsageError("exactly one of --to and --map says where the servers are")
-    if map_file is not None:
-        to = nodes_of(map_file)
+    servers = [*map(Address.of, to)] if map_file is None else nodes_of(map_file)
+    login = login_of(click.get_current_context(), given, *servers, url="to" if to else "")
+    to = targets_of(servers)
     starter = os.getpid()
     logger = open_logger(given["log_format"])
     listeners = listener.inherited(os.environ)
@@ -143,7 +139,13 @@ def route(to: tuple[str, ...], map_file: Path | None, **given: Any) -> int:
         written[0], written[1] = report_ready(ready_file, addresses, listeners, logger)
 
     try:
-        refuse_itself([each for each in to if listener.reaches(each, listeners, shared_limits.PORT_DEFAULT)])
+        refuse_itself(
+            [
+                each
+                for each in to
+                if listener.reaches(each.removeprefix(TLS_SCHEME), listeners, shared_limits.PORT_DEFAULT)
+            ]
+        )
         if given["user"] is not None:
             become_user(given["user"])
         connections_max = min(given["connections_max"], given["processes"] * (raise_descriptor_limit() - RESERVED))
@@ -154,6 +156,7 @@ def route(to: tuple[str, ...], map_file: Path | None, **given: Any) -> int:
             connections_max,
             given["processes"],
             map=map_file,
+            login=login,
             keeps_listening=keeps_listening,
         )
         keep_to_ourselves()
@@ -165,13 +168,13 @@ def route(to: tuple[str, ...], map_file: Path | None, **given: Any) -> int:
             listener.remove_socket_files(files)
 
 
+route.params += login_options()
 route.epilog = notes_of(route) + EXIT_CODES
 
 
-def nodes_of(map_file: Path) -> tuple[str, ...]:
-    """Return the addresses of all shards of a map."""
-    shards = map_of(map_file).shards
-    return tuple(str(each).removeprefix(SCHEME) for shard in shards.values() for each in shard.nodes.each())
+def targets_of(servers: "Iterable[Address]") -> tuple[str, ...]:
+    """Return the addresses of servers, each node by itself, as a router is told."""
+    return tuple(str(node).removeprefix(SCHEME) for server in servers for node in server.each())
 
 
 def paths_of(addresses: "Iterable[str]") -> set[str]:

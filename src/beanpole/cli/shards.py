@@ -3,11 +3,11 @@
 import asyncio
 import functools
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from beanpole.cli.common import EXIT_CODES, MAP, TARGET, Output, Server, file_verb
+from beanpole.cli.common import EXIT_CODES, MAP, TARGET, Output, Server, file_verb, login_of, login_options
 from beanpole.cli.errors import Failure
 from beanpole.cli.inspect import async_client
 from beanpole.cli.wrapping import SETTINGS
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from beanpole.client import AsyncClient
+    from beanpole.client.login import Login
 
 T = TypeVar("T")
 
@@ -97,14 +98,16 @@ def reason_of(newest: ShardMap, shard: Shard, tube: bytes) -> str:
 
 @verb("status")
 @click.argument("file", type=FILE, envvar="BEANPOLE_MAP")
-def status(out: Output, file: Path) -> ExitCode:
+def status(out: Output, file: Path, **given: Any) -> ExitCode:
     """Ask the shards of the map FILE what they have, and say what does not fit the map.
 
     That is: jobs where nobody looks for them, rules and limits that are not the same on all, schedules in the wrong
     place or twice, and numbers that are not the map's. It also says what may be taken out of the map by now.
     """
     newest = load(file)
-    samples, failures = asyncio.run(ask_all(newest, take_shard_sample))
+    nodes = [each.nodes for each in newest.shards.values()]
+    login = login_of(click.get_current_context(), given, *nodes, url="")
+    samples, failures = asyncio.run(ask_all(newest, take_shard_sample, login))
     review = Review(newest, samples)
     rows = [row_of(each, samples.get(each.name), failures.get(each.name, "")) for each in newest.shards.values()]
     warnings, advice = list(review.warnings()), list(review.advice())
@@ -117,14 +120,17 @@ def status(out: Output, file: Path) -> ExitCode:
     return ExitCode.NO_SERVER if failures else ExitCode.OK
 
 
+status.params += login_options()
+
+
 async def ask_all(
-    newest: ShardMap, question: "Callable[[AsyncClient[bytes]], Awaitable[T]]"
+    newest: ShardMap, question: "Callable[[AsyncClient[bytes]], Awaitable[T]]", login: "Login"
 ) -> tuple[dict[str, T], dict[str, str]]:
     """Ask all shards at once; return what they answer, and of those that did not why."""
 
     async def ask(shard: Shard) -> T | BeanpoleError | OSError:
         try:
-            async with async_client(Server(str(shard.nodes))) as client:
+            async with async_client(Server(str(shard.nodes), None, login if shard.nodes.tls else None)) as client:
                 return await question(client)
         except (BeanpoleError, OSError) as error:
             return error

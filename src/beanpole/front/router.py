@@ -20,7 +20,7 @@ from beanpole.errors import ExitCode, StartError
 from beanpole.front import limits
 from beanpole.front.front import Front
 from beanpole.front.linksocket import LinkSocket
-from beanpole.front.uplink import Uplink
+from beanpole.front.uplink import Login, Uplink
 from beanpole.server import limits as server_limits
 from beanpole.server.listener import take_paths
 from beanpole.server.logs import Logger
@@ -48,12 +48,13 @@ class Service(Protocol):
 class Settings:
     """One router's settings, checked."""
 
-    to: tuple[str, ...]  # where servers are: `HOST:PORT`, `[IPv6]:PORT` or `unix:PATH`; of a map all that it names
+    to: tuple[str, ...]  # where servers are, as an Uplink is told; of a map all that it names
     wait_s: float = limits.WAIT_S  # that a client waits for a server
     drain_s: float = limits.DRAIN_S  # that clients may take to finish when the router stops
     connections_max: int = server_limits.CONNECTIONS_MAX  # clients of all its processes together
     processes: int = 1
     map: Path | None = None  # of shards
+    login: Login | None = None  # which is shown to servers; None: there is none with TLS
     keeps_listening: bool = False  # whether the sockets that listen are somebody else's, and go on without it
 
 
@@ -118,7 +119,13 @@ class Router:
     # --- links --------------------------------------------------------------------------------------------------------
 
     def start_links(self) -> None:
-        self.uplink = Uplink(self.front, self.settings.to, on_open=self.note_link, on_failure=self.note_failure)
+        self.uplink = Uplink(
+            self.front,
+            self.settings.to,
+            login=self.settings.login,
+            on_open=self.note_link,
+            on_failure=self.note_failure,
+        )
         self.uplink.start()
 
     def stop_links(self) -> None:

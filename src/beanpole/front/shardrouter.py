@@ -92,6 +92,7 @@ class ShardRouter(Router):
             addresses_of(shard),
             map_epoch=self.map.epoch,
             shard=shard.numbers[0],
+            login=self.settings.login,
             on_open=partial(self.note_shard, shard.name),
             on_failure=partial(self.note_shard_failure, shard.name),
         )

@@ -145,8 +145,6 @@ def shard_of(file: TomlFile, name: str, table: object) -> Shard:
         nodes = Address.of(table["nodes"] if isinstance(table["nodes"], str) else "")
     except ArgumentError as error:
         raise file.wrong(f"{name}: nodes: {error}", "shard", name, "nodes") from None
-    if nodes.tls:
-        raise file.wrong(f"{name}: nodes: a router has no TLS yet: beanstalk:// is without", "shard", name, "nodes")
     return Shard(name, tuple(numbers), nodes, weight)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from beanpole.cli.shards import ask_all
+from beanpole.client.login import Login
 from beanpole.limits import SHARD_ID_BITS
 from beanpole.log.postgres import admin
 from beanpole.observe.shards import Review, take_shard_sample
@@ -169,7 +170,7 @@ class MappedInstallation(Installation):
         """Return which maps before may go when all routers have had time to read the newest."""
         await asyncio.sleep(SETTLE_S)
         newest = load(self.file)
-        review = Review(newest, (await ask_all(newest, take_shard_sample))[0])
+        review = Review(newest, (await ask_all(newest, take_shard_sample, Login()))[0])
         said = [each.split()[0] for each in review.advice() if " may " in each]
         return [each for each in self.before if str(self.folder / f"{each}.toml") in said]
 

@@ -11,7 +11,7 @@ from tests.unit.client.test_login import TOKEN
 MAP = """
 epoch = 1
 [shard]
-a = { number = 0, nodes = "beanstalks://h" }
+a = { number = 0, nodes = "h" }
 """
 
 
@@ -23,12 +23,12 @@ a = { number = 0, nodes = "beanstalks://h" }
         ("stats --url beanstalks://h --cert-key f", "a key belongs to a certificate"),
         (f"stats --url beanstalks://{TOKEN}@h", "no user, password or token stands in an address"),
         (f"stats --url beanstalks://h --token-file {TOKEN}", "a token file is the name of a file, not the token"),
-        ("top --map m --ca f", "routers have no TLS yet: --map goes with no --ca"),
+        ("top --map {map} --ca f", "certificates are for beanstalks://HOST"),
         ("console --url a:1 --token-file f", "a token is sent to beanstalks://HOST or a Unix socket only"),
         ("worker tasks:worker --url a:1 --ca f", "certificates are for beanstalks://HOST"),
         ("relay run sqlite:///f --to a:1 --token-file f", "a token is sent to beanstalks://HOST or a Unix socket only"),
-        ("route --to beanstalks://h", "a router has no TLS yet"),
-        ("shards check {map}", "a: nodes: a router has no TLS yet"),
+        ("route --to h --token-file f", "a token is sent to beanstalks://HOST or a Unix socket only"),
+        ("route --map {map} --ca f", "certificates are for beanstalks://HOST"),
     ],
 )
 def test_what_can_not_be_is_refused(
