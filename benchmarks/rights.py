@@ -6,10 +6,11 @@ the rounds' ratios. The connections of the second server are one user's, by thei
 """
 
 import socket
+import ssl
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -28,13 +29,18 @@ USERS = f"[user.shop]\nput = {PATTERNS}\nreserve = {PATTERNS}\n"
 
 
 class Load:
-    """Connections to one server."""
+    """Connections to one server, which may be of several processes."""
 
-    def __init__(self, pid: int, port: int) -> None:
-        self.pid = pid
+    def __init__(self, pids: Sequence[int], port: int, context: ssl.SSLContext | None = None) -> None:
+        self.pids = pids
         self.sockets = [socket.create_connection((HOST, port), TIMEOUT_S) for _ in range(CONNECTIONS)]
+        if context is not None:
+            self.sockets = [context.wrap_socket(each, server_hostname="localhost") for each in self.sockets]
         self.ids: list[list[int]] = []
         self.each(b"use jobs\r\nwatch jobs\r\nignore default\r\n", 3)
+
+    def cpu_ns(self) -> int:
+        return sum(map(cpu_ns, self.pids))
 
     def each(self, said: bytes, lines: int) -> list[list[bytes]]:
         """Say the same on each connection; return the lines that are answered, so many."""
@@ -50,7 +56,7 @@ class Load:
 
     def run(self, depth: int) -> float:
         """Put, reserve and delete; return the processor time of a command, in nanoseconds."""
-        before_ns = cpu_ns(self.pid)
+        before_ns = self.cpu_ns()
         turns = JOBS // (CONNECTIONS * depth)
         for _ in range(turns):
             self.each(PUT * depth, depth)
@@ -59,7 +65,7 @@ class Load:
                 connection.sendall(b"".join(b"delete %b\r\n" % line.split()[1] for line in lines[:-1:2]))
             for connection in self.sockets:
                 self.read(connection, depth)
-        return (cpu_ns(self.pid) - before_ns) / (3 * turns * CONNECTIONS * depth)
+        return (self.cpu_ns() - before_ns) / (3 * turns * CONNECTIONS * depth)
 
 
 def main(write: Callable[[str], object] = sys.stdout.write) -> None:
@@ -72,7 +78,7 @@ def main(write: Callable[[str], object] = sys.stdout.write) -> None:
         plain = stack.enter_context(serving("-l", f"{HOST}:0", listen=False))
         flags = ("-l", f"{HOST}:0,user=shop", "--access", str(access))
         users = stack.enter_context(serving(*flags, listen=False))
-        loads = [Load(each.pid, each.port) for each in (plain, users)]
+        loads = [Load([each.pid], each.port) for each in (plain, users)]
         write(f"{'in flight':<10}{'ns without':>12}{'ns with':>10}{'ratio':>8}\n")
         for depth in IN_FLIGHT:
             rounds = [[load.run(depth) for load in loads] for _ in range(ROUNDS)]

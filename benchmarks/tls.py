@@ -3,13 +3,22 @@
 Run with `python -m benchmarks.tls`. Fifty clients send a turn's commands each, over the loopback interface in one
 process; what is counted is the processor time of the turn that reads, runs and answers them, engine included. Plain and
 encrypted turns go in turn, so that whatever else the machine does meets both.
+
+Then the same of whole servers, for commands of 50 connections that put, reserve and delete jobs of 100 bytes: this one,
+and beanstalkd alone and behind HAProxy, which speaks TLS for it; its processor time is added.
 """
 
+import contextlib
 import socket
 import ssl
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 
 from beanpole.engine.engine import Engine
@@ -18,11 +27,16 @@ from beanpole.server.epoll import EpollTransport
 from beanpole.server.tls import TlsSocket
 from beanpole.server.tlsfilter import Filter
 from beanpole.server.turn import Turn
+from benchmarks.handshakes import client_context, running, server_pair
+from benchmarks.rights import IN_FLIGHT, Load
+from tests.e2e.process import wait_until
+from tests.servers import HOST, beanstalkd_server, haproxy, kept_port
 from tests.unit.server.tls import ends
 
 CONNECTIONS = 50
 TURNS = 60
 ROUNDS = 9
+SERVER_ROUNDS = 7
 COMMANDS = (b"put 0 0 60 5\r\nhello\r\n", b"reserve\r\n", b"peek-ready\r\n")
 
 
@@ -91,7 +105,77 @@ class Server:
         return took_ns
 
 
+HAPROXY = """
+global
+    nbthread 1
+defaults
+    mode tcp
+    timeout connect 5s
+    timeout client 1h
+    timeout server 1h
+frontend tls
+    bind {host}:{port} ssl crt {pem} alpn beanstalk
+    default_backend queue
+backend queue
+    server queue {host}:{behind}
+"""
+
+
+@contextmanager
+def proxied(behind: int) -> Iterator[tuple[int, int]]:
+    """HAProxy in front of a server; gives its process, and the port of its TLS."""
+    pair = server_pair()
+    with tempfile.TemporaryDirectory() as folder, kept_port() as port:
+        pem, config = Path(folder, "pem"), Path(folder, "haproxy.cfg")
+        pem.write_bytes(pair.cert.read_bytes() + pair.key.read_bytes())
+        config.write_text(HAPROXY.format(host=HOST, port=port, pem=pem, behind=behind))
+        process = subprocess.Popen([haproxy(), "-db", "-f", str(config)], stderr=subprocess.DEVNULL)
+        try:
+            wait_until(lambda: is_there(port), "HAProxy listens")
+            yield process.pid, port
+        finally:
+            process.kill()
+            process.wait()
+
+
+def is_there(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection((HOST, port)):
+        return True
+    return False
+
+
+def whole_servers() -> None:
+    """Measure servers, in turn."""
+    with ExitStack() as stack:
+        process, plain, encrypted = stack.enter_context(running())
+        theirs = stack.enter_context(beanstalkd_server())
+        proxy, proxied_port = stack.enter_context(proxied(theirs.port))
+        context = client_context(shows=False)
+        loads = {
+            "plain": Load([process.popen.pid], plain),
+            "TLS": Load([process.popen.pid], encrypted, context),
+            "beanstalkd": Load([theirs.pid], theirs.port),
+            "beanstalkd, HAProxy": Load([theirs.pid, proxy], proxied_port, context),
+        }
+        sys.stdout.write(f"\n{'µs of processor time a command':<32}" + "".join(f"{each:>22}" for each in loads) + "\n")
+        for depth in IN_FLIGHT:
+            rounds = [[load.run(depth) / 1_000 for load in loads.values()] for _ in range(SERVER_ROUNDS)]
+            found = [statistics.median(column) for column in zip(*rounds, strict=True)]
+            ratios = [
+                f"{each:.2f}" if at % 2 == 0 else f"{each:.2f} ({each / found[at - 1]:.2f} ×)"
+                for at, each in enumerate(found)
+            ]
+            sys.stdout.write(f"{f'50 × {depth}':<32}" + "".join(f"{each:>22}" for each in ratios) + "\n")
+            sys.stdout.flush()
+
+
 def main() -> None:
+    """Measure turns, then servers."""
+    turns()
+    whole_servers()
+
+
+def turns() -> None:
     """Measure each number of commands."""
     sys.stdout.write(f"{'µs of processor time a connection and turn':<46}{'plain':>8}{'TLS':>8}{'':>8}\n")
     for version in (ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.TLSv1_2):
