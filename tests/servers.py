@@ -196,7 +196,7 @@ def users_file(folder: Path) -> Path:
     return file
 
 
-def server_certificate() -> certificates.Pair:
+def server_certificate() -> "certificates.Pair":
     return certificates.made("server", f"subjectAltName=IP:{HOST}", signer="ca")
 
 
