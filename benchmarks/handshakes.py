@@ -2,7 +2,8 @@
 
 Run with `python -m benchmarks.handshakes`. The first table is processor time: all that a server uses for a client that
 shakes hands and leaves, less what a plain one takes, beside `do_handshake` alone in this process. In the second a
-client of a plain listener asks now and then, while others do to the one with TLS what they should not.
+client of a plain listener asks now and then, while others do to the one with TLS what they should not. The third is
+memory of the server for a connection.
 """
 
 import contextlib
@@ -18,6 +19,7 @@ from contextlib import contextmanager
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
+from beanpole.client import Client, Login
 from benchmarks.flood import ask
 from tests.certificates import Pair, made
 from tests.e2e.process import Process, serving
@@ -31,6 +33,8 @@ HALF_OPEN = 10_000
 SMALL_RECORDS = 10
 PUT = b"put 0 0 60 1\r\nx\r\n"
 PUTS = 3_000
+MEMORY_CONNECTIONS = 500
+MEBIBYTE = 1 << 20
 
 
 def server_pair() -> Pair:
@@ -46,12 +50,12 @@ def client_context(*, shows: bool) -> ssl.SSLContext:
 
 
 @contextmanager
-def running() -> Iterator[tuple[Process, int, int]]:
+def running(*more: str) -> Iterator[tuple[Process, int, int]]:
     """A server, the port of its plain listener, and that of the one with TLS."""
     pair = server_pair()
     tls = f"tls:{HOST}:0,client-ca={made('bench-ca').cert},client-cert=optional"
     flags = ("--tls-cert", str(pair.cert), "--tls-key", str(pair.key))
-    with serving("-l", f"{HOST}:0", "-l", tls, *flags, listen=False) as process:
+    with serving("-l", f"{HOST}:0", "-l", tls, *flags, *more, listen=False) as process:
         plain, encrypted = (int(each.rpartition(":")[2]) for each in process.addresses)
         yield process, plain, encrypted
 
@@ -114,15 +118,91 @@ def plain_ns(process: Process, port: int) -> float:
     return (cpu_ns(process) - before_ns) / HANDSHAKES
 
 
-def lone_put_us(client: socket.socket) -> float:
+def lone_put_us(put: Callable[[], object]) -> float:
     """Return the median of what a client waits for the answer to a put."""
     found = []
     for _ in range(PUTS):
         began_ns = time.perf_counter_ns()
-        client.sendall(PUT)
-        client.recv(100)
+        put()
         found.append(time.perf_counter_ns() - began_ns)
     return statistics.median(found) / 1_000
+
+
+def put_over(connection: socket.socket) -> Callable[[], object]:
+    def put() -> None:
+        connection.sendall(PUT)
+        connection.recv(100)
+
+    return put
+
+
+def lone_puts(plain: int, encrypted: int) -> None:
+    """Measure lone puts of a bare socket and Python's `ssl`, and of the blocking client."""
+    login = Login(ca=str(made("bench-ca").cert))
+    with (
+        socket.create_connection((HOST, plain)) as bare,
+        connect(encrypted, client_context(shows=False)) as sealed,
+        Client(f"{HOST}:{plain}") as ours,
+        Client(f"beanstalks://localhost:{encrypted}", login=login) as ours_sealed,
+    ):
+        bare.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        pairs = {
+            "a socket": (put_over(bare), put_over(sealed)),
+            "the client": (lambda: ours.put("x"), lambda: ours_sealed.put("x")),
+        }
+        for name, both in pairs.items():
+            found = [[lone_put_us(each) for each in both] for _ in range(ROUNDS)]
+            before, after = (statistics.median(each) for each in zip(*found, strict=True))
+            text = f"lone put of {name}, p50, µs"
+            sys.stdout.write(f"{text:<32}{before:>9.1f}{after:>9.1f}{after / before:>7.2f} ×\n")
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def memory_kb(process: Process, port: int, context: ssl.SSLContext | None, body: int) -> float:
+    """Return what the server's memory grows by for a connection; each puts a body and gets it back, unless it is 0."""
+    before_kb, clients = 0, []
+    for at in range(MEMORY_CONNECTIONS + 1):
+        if at == 1:  # the first has made the server take what all share
+            before_kb = resident_kb(process)
+        client = socket.create_connection((HOST, port))
+        client = client if context is None else context.wrap_socket(client, server_hostname="localhost")
+        clients.append(client)
+        exchange(client, b"list-tube-used\r\n", b"\r\n")
+        if body:
+            exchange(client, b"put 0 0 60 %d\r\n%b\r\n" % (body, b"x" * body), b"\r\n")
+            reserved = exchange(client, b"reserve\r\n", b"x\r\n")
+            exchange(client, b"delete %b\r\n" % reserved.split(b" ", 2)[1], b"\r\n")
+    grown_kb = resident_kb(process) - before_kb
+    for client in clients:
+        client.close()
+    return grown_kb / MEMORY_CONNECTIONS
+
+
+def exchange(client: socket.socket, said: bytes, end: bytes) -> bytes:
+    """Say something, and return what is answered, as far as its end."""
+    client.sendall(said)
+    came = b""
+    while not came.endswith(end):
+        came += client.recv(1 << 20)
+    return came
+
+
+def resident_kb(process: Process) -> int:
+    return int(Path(f"/proc/{process.popen.pid}/statm").read_text().split()[1]) * 4
+
+
+def memory() -> None:
+    """Measure a connection's memory, each on a server of its own."""
+    sys.stdout.write(f"\n{'kB of memory of a connection':<32}{'plain':>9}{'TLS':>9}\n")
+    for name, body in (("idle", 0), ("idle, after a mebibyte both ways", MEBIBYTE)):
+        found = []
+        for tls in (False, True):
+            with running("-z", str(MEBIBYTE)) as (process, plain, encrypted):
+                context = client_context(shows=False) if tls else None
+                found.append(memory_kb(process, encrypted if tls else plain, context, body))
+        sys.stdout.write(f"{name:<32}" + "".join(f"{each:>9.1f}" for each in found) + "\n")
 
 
 # --- what others do ---------------------------------------------------------------------------------------------------
@@ -202,19 +282,14 @@ def main() -> None:
                 served.append((served_ns(process, encrypted, shows=shows) - plain_ns(process, plain)) / 1_000)
             before, after = statistics.median(alone), statistics.median(served)
             sys.stdout.write(f"{name:<32}{before:>9.0f}{after:>9.0f}{after / before:>7.2f} ×\n")
-        context = client_context(shows=False)
-        with socket.create_connection((HOST, plain)) as bare, connect(encrypted, context) as sealed:
-            found = [(lone_put_us(bare), lone_put_us(sealed)) for _ in range(ROUNDS)]
-        before, after = (statistics.median(each) for each in zip(*found, strict=True))
-        sys.stdout.write(
-            f"{'lone put, p50, µs: plain, TLS':<32}{before:>9.1f}{after:>9.1f}{after / before:>7.2f} ×\n\n"
-        )
-        sys.stdout.write(f"{'ms that a quiet client waits':<32}{'p50':>9}{'p99':>9}{'max':>9}\n")
+        lone_puts(plain, encrypted)
+        sys.stdout.write(f"\n{'ms that a quiet client waits':<32}{'p50':>9}{'p99':>9}{'max':>9}\n")
         for name, (load, count) in CASES.items():
             took = waits(process, plain, encrypted, load, count)
             figures = (took[len(took) // 2], took[len(took) * 99 // 100], took[-1])
             sys.stdout.write(f"{name:<32}" + "".join(f"{each:>9.2f}" for each in figures) + "\n")
             sys.stdout.flush()
+    memory()
 
 
 if __name__ == "__main__":
