@@ -53,6 +53,7 @@ class Server:
         sampler.on_sample = self.meter.add
         self.hide_bodies = settings.hide_bodies  # whether nobody sees bodies here
         self._pairs = settings.pairs if source.address is None else None
+        self._has_users = settings.users is not None
         self._clients: dict[tuple[Purpose, str], AsyncClient[bytes]] = {}
         self._answers: dict[Any, SharedAnswer[Any]] = {}
         self._kept: dict[type, Any] = {}
@@ -85,6 +86,8 @@ class Server:
             leader = str(stats.get("cluster-leader", ""))
             if not leader:
                 raise AwayError("the server follows, and knows no leader")
+            if self._pairs is not None and self._has_users:  # of whom the leader knows none of this console
+                raise AwayError(f"this node follows {leader}: the console of the node that leads shows the jobs")
         key = (purpose, leader)
         if key not in self._clients:
             self._clients[key] = self._made(purpose, leader)

@@ -1,13 +1,16 @@
 """What is said of servers: whether each is well, and which of several are asked for jobs."""
 
-from typing import cast
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from beanpole.client import Stats
 from beanpole.console.health import CHECKS
 from beanpole.console.servers import Seen, Server, are_asked, first_seen, whole_of
-from beanpole.console.settings import Source
+from beanpole.console.settings import Settings, Source
+from beanpole.console.single_flight import AwayError
 from tests.unit.console.made import sample, stats
 from tests.unit.console.screens.made import MadeServer
 
@@ -58,6 +61,16 @@ def test_servers_that_have_no_id_are_asked() -> None:
 def test_of_a_cluster_one_node_is_asked() -> None:
     assert are_asked([leader("x"), leader("x"), leader("y"), leader("x")]) == [True, False, True, False]
     assert are_asked([follower("a:1"), follower("a:1"), follower("b:1")]) == [True, False, True]
+
+
+def test_a_node_that_follows_says_who_shows_jobs_to_users() -> None:
+    async def get() -> Stats:
+        return follower("a:1")
+
+    sampler, handed_over = cast("Any", SimpleNamespace(stats=SimpleNamespace(get=get))), cast("Any", object())
+    server = Server(Source("node", None), Settings((), handed_over, users=handed_over), sampler)
+    with pytest.raises(AwayError, match="follows a:1"):
+        asyncio.run(server.client())
 
 
 def seen(name: str, *, is_shard: bool) -> Seen:
