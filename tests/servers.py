@@ -219,16 +219,32 @@ def tunnel(port: int, pid: int) -> Iterator[Server]:
 
 
 @contextmanager
-def guarded_server(*flags: str) -> Iterator[Server]:
-    """A server with users and TLS behind stunnel, which has the certificate of a user who may do everything."""
+def encrypted(*flags: str) -> Iterator[tuple[int, int]]:
+    """The id, and the port where TLS is spoken, of a server with one user, who may do everything."""
     pair, ca = server_certificate(), certificates.made("ca").cert
     with tempfile.TemporaryDirectory() as folder:
         tls = ("--tls-cert", str(pair.cert), "--tls-key", str(pair.key), "--access", str(users_file(Path(folder))))
-        with (
-            _beanpole("serve", 0, *tls, *flags, listen=f"tls:{HOST}:0,client-ca={ca}") as (pid, port),
-            tunnel(port, pid) as found,
-        ):
+        with _beanpole("serve", 0, *tls, *flags, listen=f"tls:{HOST}:0,client-ca={ca}") as found:
             yield found
+
+
+@contextmanager
+def guarded_server(*flags: str) -> Iterator[Server]:
+    """A server with users and TLS behind stunnel, which has the user's certificate."""
+    with encrypted(*flags) as (pid, port), tunnel(port, pid) as found:
+        yield found
+
+
+@contextmanager
+def guarded_router(*flags: str) -> Iterator[Server]:
+    """Such a server behind a router that has the user's certificate."""
+    user, ca = certificates.made("shop", signer="ca"), certificates.made("ca").cert
+    login = ("--ca", str(ca), "--cert", str(user.cert), "--cert-key", str(user.key))
+    with (
+        encrypted(*flags) as (pid, port),
+        _beanpole("route", 0, "--to", f"beanstalks://{HOST}:{port}", *login) as (_, own),
+    ):
+        yield Server("beanpole", pid, own)
 
 
 HAPROXY_CONFIG = Path(__file__).parents[1] / "examples/access/haproxy.cfg"
@@ -293,6 +309,7 @@ WAYS: dict[str, OpenServer] = {
     "three shards": partial(mapped_server, shards=3),
     "stunnel": guarded_server,
     "HAProxy": proxied_server,
+    "router over TLS": guarded_router,
 }
 """How clients reach a server: what they see is the same."""
 
