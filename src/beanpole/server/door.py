@@ -13,9 +13,10 @@ import asyncio
 import math
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import TYPE_CHECKING, NoReturn
 
 from beanpole.access.access import Access, Found
 from beanpole.access.watch import AccessFiles
@@ -26,6 +27,7 @@ from beanpole.protocol.extensions import ACCESS_FORMATS
 from beanpole.protocol.rights import Grants
 from beanpole.server import limits
 from beanpole.server.audit import Audit
+from beanpole.server.connection import Connection
 from beanpole.server.entrance import Entrance, log_fault
 from beanpole.server.entry import Entry
 from beanpole.server.epoll import EpollTransport, Socket
@@ -33,8 +35,6 @@ from beanpole.server.places import Place, parse
 from beanpole.server.sources import Sources, source_of
 
 if TYPE_CHECKING:
-    from beanpole.server.connection import Connection
-    from beanpole.server.link import Link
     from beanpole.server.logs import Logger
     from beanpole.server.settings import Settings
     from beanpole.server.tlscontext import Certificate
@@ -51,6 +51,7 @@ class Door:
         self.wall = wall
         self.users: dict[str, User] = {}
         self.nobody = User(b"-")
+        self.link_counts: Counter[User] = Counter()
         self.crowd: Sources[Entry] = Sources()
         self.ends: dict[float, dict[Entry, None]] = {}  # by when that ends by which they are somebody's
         self.node_digest = b""  # of the key by which nodes of a cluster are known; empty: there is none
@@ -144,6 +145,11 @@ class Door:
         user = self.users[name]
         return user.connection_count >= user.connections_max
 
+    def has_all_links(self, name: str, but: Entry) -> bool:
+        """Whether a user has as many links as it may have connections, without this one."""
+        user = self.users[name]
+        return self.link_counts[user] - (but.is_link and but.user is user) >= user.connections_max
+
     # --- leaving ------------------------------------------------------------------------------------------------------
 
     def push_out(self, why: str = "there are no more places") -> None:
@@ -159,10 +165,10 @@ class Door:
             return
         self.counts[what] += 1
         self.report("connection closed by access", entry, why)
-        if entry.is_link:
-            cast("Link", connection).put_out()
+        if isinstance(connection, Connection):
+            self.clients.release(connection)
         else:
-            self.clients.release(cast("Connection", connection))
+            connection.put_out()
 
     def end_by(self, until_s: float, entry: Entry) -> None:
         """Close a connection by then: that by which it is somebody's ends."""

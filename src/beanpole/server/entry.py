@@ -128,7 +128,7 @@ class Entry:
                 self.door.crowd.add(self)
             return
         self.user = self.door.users[found.user]
-        self.user.connection_count += not self.is_link
+        self.count(1)
         if found.until is not None:
             self.door.end_by(found.until, self)
 
@@ -137,9 +137,19 @@ class Entry:
         if self.found is None:
             self.door.crowd.discard(self)
             return
-        self.user.connection_count -= not self.is_link
+        self.count(-1)
         if self.found.until is not None:
             self.door.end_no_more(self.found.until, self)
+
+    def count(self, change: int) -> None:
+        """Count this among the connections of its user, or among its links."""
+        if self.is_link:
+            counts = self.door.link_counts
+            counts[self.user] += change
+            if not counts[self.user]:
+                del counts[self.user]  # who may be in the files no more
+        else:
+            self.user.connection_count += change
 
     def closed(self) -> None:
         """Take note that the connection is closed."""
@@ -154,6 +164,8 @@ class Entry:
         found = found and self.door.access.again(found, self.door.wall())
         if found is None and not self.is_trusted:
             return self.refuse(connection, self.fault or "its first line is no auth")
+        if found is not None and self.door.has_all_links(found.user, but=self):
+            return self.refuse(connection, f"{found.user} has as many links as connections")
         self.leave()
         self.is_link = True
         self.become(found)

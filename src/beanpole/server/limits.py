@@ -43,6 +43,7 @@ LIGHT_COST_NS = 30_000  # the share of a new connection, and of one that used le
 SLOW_TURN_NS = 50_000_000  # a turn that takes so long is reported: more than ten times what its commands may cost
 
 LINK_OUTPUT_BYTES = 262_144  # unsent at which the channels of a link wait: about what the kernel takes at once
+LINK_CHANNELS_AHEAD = 1_024  # numbers of channels that a user's link may leave out: each takes memory up to the highest
 LINK_STOP_NS = 1_000_000_000  # how long a stop waits at most for a front to take the last replies
 LINK_OUTPUT_BYTES_MAX = 67_108_864  # unsent of a link whose front reads nothing: what a million channels need to end
 

@@ -43,6 +43,7 @@ DATA_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.LINK_DATA_BYT
 ROOM_BYTES = cython.declare(uint32_t, protocol_limits.LINK_ROOM_BYTES)
 ROOM_BYTES_LEAST = cython.declare(uint32_t, protocol_limits.LINK_ROOM_BYTES_LEAST)
 ROOM_BYTES_MAX = cython.declare(int64_t, protocol_limits.LINK_ROOM_BYTES_MAX)
+CHANNELS_AHEAD = cython.declare(uint32_t, limits.LINK_CHANNELS_AHEAD)
 CHANNELS_MAX = cython.declare(uint32_t, protocol_limits.LINK_CHANNELS_MAX)
 
 FORWARD = b"beanpole-forward "
@@ -324,7 +325,10 @@ class Link(Carrier):
         channels = self.channels
         if self.draining:
             return self.end("OPEN after DRAIN")
-        if number > CHANNELS_MAX or (number < cython.cast(uint32_t, len(channels)) and channels[number] is not None):
+        last: uint32_t = CHANNELS_MAX if self.entry is None else CHANNELS_AHEAD + 2 * len(channels)
+        if number > min(last, CHANNELS_MAX) or (
+            number < cython.cast(uint32_t, len(channels)) and channels[number] is not None
+        ):
             return self.end("OPEN of a channel that is not free")
         about: bytes = self.reader.payload[: self.reader.size]
         if not is_text(about):
