@@ -13,7 +13,6 @@ import asyncio
 import math
 import socket
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -51,7 +50,6 @@ class Door:
         self.wall = wall
         self.users: dict[str, User] = {}
         self.nobody = User(b"-")
-        self.link_counts: Counter[User] = Counter()
         self.crowd: Sources[Entry] = Sources()
         self.ends: dict[float, dict[Entry, None]] = {}  # by when that ends by which they are somebody's
         self.node_digest = b""  # of the key by which nodes of a cluster are known; empty: there is none
@@ -130,7 +128,7 @@ class Door:
     def settle(self, entry: Entry, found: Found | None) -> None:
         """Let a client be somebody if that user has a place for it, else a stranger."""
         if found is not None and self.is_full(found.user):
-            entry.refused_found, entry.fault = found, self.fullness(found.user)
+            entry.fault = self.fullness(found.user)
             found = None
         if found is None and self.crowd.count >= self.strangers_max:
             self.push_out("strangers have no more places")
@@ -144,11 +142,6 @@ class Door:
         """Whether a user has as many connections as it may."""
         user = self.users[name]
         return user.connection_count >= user.connections_max
-
-    def has_all_links(self, name: str, but: Entry) -> bool:
-        """Whether a user has as many links as it may have connections, without this one."""
-        user = self.users[name]
-        return self.link_counts[user] - (but.is_link and but.user is user) >= user.connections_max
 
     # --- leaving ------------------------------------------------------------------------------------------------------
 

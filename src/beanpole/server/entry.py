@@ -37,7 +37,6 @@ class Entry:
         "is_shown",
         "is_trusted",
         "peer",
-        "refused_found",
         "secure",
         "served",
         "since_s",
@@ -57,7 +56,6 @@ class Entry:
         self.served = door.served(secure)
         self.user = door.nobody
         self.found: Found | None = None
-        self.refused_found: Found | None = None  # who it would be if that user had not as many connections as it may
         self.fault = ""  # why it can be nobody, whatever it says
         self.is_shown = False  # its `auth` has come
         self.is_named = False  # its link says whose it is
@@ -81,14 +79,14 @@ class Entry:
         if AUTH.startswith(data[: len(AUTH)]) and self.secure and not self.is_shown:
             end = data.find(b"\r\n")
             if len(data) > len(AUTH) and end >= 0:
-                return self.authenticate(connection, data[len(AUTH) : end], data[end + 2 :], end + 2)
+                return self.authenticate(connection, data[len(AUTH) : end], end + 2)
             return WAIT if len(data) <= limits.FIRST_LINE_BYTES_MAX else self.refuse(connection, "its auth is too long")
         if self.found is None:
             return self.refuse(connection, "its first line is no auth")
         return 0
 
-    def authenticate(self, connection: "Connection", token: bytes, behind: bytes, size: int) -> int:
-        """Let the client be whose token it has; `size` is that of its line, and `behind` comes what follows."""
+    def authenticate(self, connection: "Connection", token: bytes, size: int) -> int:
+        """Let the client be whose token it has; `size` is that of its line."""
         door, now_s = self.door, self.door.wall()
         digest = digest_of(token)
         if digest is None:
@@ -103,11 +101,9 @@ class Entry:
         found = door.access.by_digest(digest, now_s)
         if found is None:
             return self.refuse(connection, door.access.fault_of(digest, now_s))
-        is_link = self.by is None and behind.startswith(GREETING)
-        if door.users[found.user] is not self.user and door.is_full(found.user) and not is_link:
+        if door.users[found.user] is not self.user and door.is_full(found.user):
             return self.refuse(connection, door.fullness(found.user))
         self.leave()
-        self.is_link = is_link  # whose socket counts for nobody
         self.become(found)
         connection.belong_to(self.user)
         return size
@@ -124,11 +120,10 @@ class Entry:
         self.found = found
         if found is None:
             self.user = self.door.nobody
-            if not self.is_link:
-                self.door.crowd.add(self)
+            self.door.crowd.add(self)
             return
         self.user = self.door.users[found.user]
-        self.count(1)
+        self.user.connection_count += 1
         if found.until is not None:
             self.door.end_by(found.until, self)
 
@@ -137,19 +132,9 @@ class Entry:
         if self.found is None:
             self.door.crowd.discard(self)
             return
-        self.count(-1)
+        self.user.connection_count -= 1
         if self.found.until is not None:
             self.door.end_no_more(self.found.until, self)
-
-    def count(self, change: int) -> None:
-        """Count this among the connections of its user, or among its links."""
-        if self.is_link:
-            counts = self.door.link_counts
-            counts[self.user] += change
-            if not counts[self.user]:
-                del counts[self.user]  # who may be in the files no more
-        else:
-            self.user.connection_count += change
 
     def closed(self) -> None:
         """Take note that the connection is closed."""
@@ -160,15 +145,10 @@ class Entry:
 
     def become_link(self, connection: "Connection") -> int:
         """Be no client any more. A stranger can't be a link."""
-        found = self.found or self.refused_found
-        found = found and self.door.access.again(found, self.door.wall())
-        if found is None and not self.is_trusted:
+        if self.found is None and not self.is_trusted:
             return self.refuse(connection, self.fault or "its first line is no auth")
-        if found is not None and self.door.has_all_links(found.user, but=self):
-            return self.refuse(connection, f"{found.user} has as many links as connections")
-        self.leave()
+        self.door.crowd.discard(self)
         self.is_link = True
-        self.become(found)
         return LINK
 
     def may_name(self, user: str) -> bool:

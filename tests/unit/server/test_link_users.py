@@ -32,7 +32,7 @@ connections = 3
 certificates = ["CN=mail"]
 unix = [{os.getuid() + 1}]
 [user.plain]
-connections = 1
+connections = 2
 """
 
 NOT_AUTHENTICATED = b"NOT_AUTHENTICATED\r\n"
@@ -83,7 +83,7 @@ class House(test_door.House):
         super().close()
         assert self.door.crowd.count == 0
         assert [each.connection_count for each in self.door.users.values()] == [0] * len(self.door.users)
-        assert (self.door.ends, self.door.link_counts) == ({}, {})
+        assert self.door.ends == {}
 
 
 class Timer:
@@ -296,28 +296,18 @@ def test_a_stranger_makes_room_for_a_client_of_a_link(open_house: Callable[..., 
     assert front.receive() == [(3, CLOSE, b"")], "there is nobody to make room"
 
 
-def test_channels_count_among_connections_and_links_do_not(open_house: Callable[..., House]) -> None:
+def test_links_and_channels_count_among_the_connections_of_whom_they_are(open_house: Callable[..., House]) -> None:
     house = open_house()
     plain = house.link("none")
-    assert who(plain, 1, shown()) == "plain"
-    assert who(plain, 2, shown()) == NOBODY
-    house.door.users["plain"].connections_max = 2
-    assert who(plain, 3, shown()) == "plain"
-    assert who(house.link("none"), 1, shown()) == NOBODY, "but there is a link for a user that has all it may"
+    assert [who(plain, 1, shown()), who(plain, 2, shown())] == ["plain", NOBODY]
+    with house.connect(b"auth " + house.plain + b"\r\n" + first_line()) as other:
+        assert other.recv(99) == NOT_AUTHENTICATED
+        assert other.recv(1) == b""
+    plain.close()
+    house.run()
+    assert who(house.link("none"), 1, shown()) == "plain"
     front = house.link("list")
     assert [who(front, each, shown(user="shop")) for each in range(1, 5)] == ["shop", "shop", "shop", NOBODY]
-
-
-def test_a_user_has_no_more_links_than_connections(open_house: Callable[..., House]) -> None:
-    house = open_house()
-    line = b"auth " + house.plain + b"\r\n" + first_line()
-    first = house.link("none")
-    with house.connect(line) as other:
-        assert other.recv(99) == b"AUTHENTICATED plain\r\n" + NOT_AUTHENTICATED
-        assert other.recv(1) == b""
-    first.close()
-    house.run()
-    house.link("none")
 
 
 def test_a_user_takes_no_memory_by_high_numbers(open_house: Callable[..., House]) -> None:
