@@ -26,6 +26,7 @@ TIMEOUT_S = 60
 PUT = b"put 0 0 60 100\r\n" + b"x" * 100 + b"\r\n"
 PATTERNS = [f"tube-{number}-*" for number in range(19)] + ["jobs"]
 USERS = f"[user.shop]\nput = {PATTERNS}\nreserve = {PATTERNS}\n"
+SERVERS = {"without": "", "with users": USERS}
 
 
 class Load:
@@ -68,23 +69,31 @@ class Load:
         return (self.cpu_ns() - before_ns) / (3 * turns * CONNECTIONS * depth)
 
 
+def flags(folder: Path, name: str, text: str) -> list[str]:
+    """The flags of a server with a file of users; empty: without."""
+    if not text:
+        return ["-l", f"{HOST}:0"]
+    access = folder / f"{name}.toml"
+    access.write_text(text)
+    access.chmod(0o644)
+    return ["-l", f"{HOST}:0,user=shop", "--access", str(access)]
+
+
 def main(write: Callable[[str], object] = sys.stdout.write) -> None:
-    """Measure both servers in turn."""
+    """Measure the servers in turn."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        access = folder / "access.toml"
-        access.write_text(USERS)
-        access.chmod(0o644)
-        plain = stack.enter_context(serving("-l", f"{HOST}:0", listen=False))
-        flags = ("-l", f"{HOST}:0,user=shop", "--access", str(access))
-        users = stack.enter_context(serving(*flags, listen=False))
-        loads = [Load([each.pid], each.port) for each in (plain, users)]
-        write(f"{'in flight':<10}{'ns without':>12}{'ns with':>10}{'ratio':>8}\n")
+        servers = [
+            stack.enter_context(serving(*flags(folder, name, text), listen=False)) for name, text in SERVERS.items()
+        ]
+        loads = [Load([each.pid], each.port) for each in servers]
+        write(f"{'ns of a command':<12}" + "".join(f"{each:>16}" for each in SERVERS) + "\n")
         for depth in IN_FLIGHT:
             rounds = [[load.run(depth) for load in loads] for _ in range(ROUNDS)]
-            without, with_users = (statistics.median(column) for column in zip(*rounds, strict=True))
-            ratio = statistics.median(mine / plain_ns for plain_ns, mine in rounds)
-            write(f"50 × {depth:<5}{without:>12,.0f}{with_users:>10,.0f}{ratio:>8.3f}\n")
+            found = [statistics.median(column) for column in zip(*rounds, strict=True)]
+            ratios = [statistics.median(each[at] / each[0] for each in rounds) for at in range(len(SERVERS))]
+            row = [f"{ns:,.0f} {ratio:.3f} ×" for ns, ratio in zip(found, ratios, strict=True)]
+            write(f"50 × {depth:<7}" + "".join(f"{each:>16}" for each in row) + "\n")
 
 
 if __name__ == "__main__":
