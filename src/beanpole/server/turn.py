@@ -180,13 +180,12 @@ class Turn:
         for answers has little to run in each turn; what is taken beyond it counts in the next. Who was not reached is
         the first in the next turn.
         """
-        connection: Connection
-        for connection in self.arrived:
-            self.line_of(connection).arrived.append(connection)
-        for connection in self.queue:
-            self.line_of(connection).queue.append(connection)
+        arrived = self.arrived
+        queue = self.queue
         self.arrived = []
         self.queue = []
+        self.line_up(arrived, True)
+        self.line_up(queue, False)
         if len(self.lines) > 1:
             self.shared_turns_left = SHARED_TURNS
         elif self.shared_turns_left:
@@ -211,14 +210,21 @@ class Turn:
                 self.lines[user] = line
         return 0
 
-    def line_of(self, connection):
-        """Return the line of a connection's user, a new one if it has nothing to run yet."""
-        line: Line = self.lines.get(connection.session.user)
-        if line is None:
-            line = self.lines[connection.session.user] = Line()
-            line.arrived = []
-            line.queue = []
-        return line
+    def line_up(self, waiting, uses_little):
+        """Put connections into the lines of their users; a user that has nothing to run yet gets one."""
+        connection: Connection
+        line: Line = None
+        user: User = None
+        for connection in waiting:
+            if line is None or connection.session.user is not user:
+                user = connection.session.user
+                line = self.lines.get(user)
+                if line is None:
+                    line = self.lines[user] = Line()
+                    line.arrived = []
+                    line.queue = []
+            (line.arrived if uses_little else line.queue).append(connection)
+        return 0
 
     def serve_list(self, now_ns, waiting, until_ns):
         """Serve connections until no more than `until_ns` is left of the turn; return those that were not served."""
