@@ -308,3 +308,14 @@ def test_a_run_of_the_benchmark_is_kept_by_its_medians() -> None:
         "their_own_ratio": 1.5,
     }
     assert {row.name for name in charts.HEADS for row in TABLES[name]} == set(charts.WHAT)
+
+
+def test_each_threat_names_the_tests_of_what_defends_from_it() -> None:
+    table = page("access.md").partition("## Threats")[2].partition("\n## ")[0]
+    rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| ")][1:]
+    assert rows
+    for threat, defence, tested, *_ in rows:
+        named = re.findall(r"`(tests/[^`]+\.py)`", tested)
+        assert named or defence == "nothing", threat
+        for each in named:
+            assert (ROOT / each).exists(), each
