@@ -35,6 +35,7 @@ cdef class EpollTransport(EventQueue):
     cdef public object link_targets      # `Container[tuple[str, int]]`: clusters and epochs for which a link is taken
     cdef public object guard             # `Any`: who lets clients in, of server.door; None: nobody has to
     cdef readonly dict carriers          # descriptors -> Carrier
+    cdef int comings_left                # of clients that come and go by links of users in this turn
     cdef list carried                    # those that have something to do at the end of this turn
     cdef readonly uint64_t carried_bytes_received    # over all carriers ever
     cdef readonly uint64_t carried_bytes_sent

@@ -197,6 +197,7 @@ class EpollTransport(EventQueue):
             self.interrupted = True
             return 0
         now: int64_t = self.read_clocks()
+        self.comings_left = ACCEPTS_PER_TURN
         self.turn.begin(now)
         self.note_events(now, events, count)
         self.turn.finish(now)

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 from beanpole.access import tokens
 from beanpole.protocol.evidence import Evidence
-from beanpole.protocol.link import first_line
+from beanpole.protocol.link import first_line, frame
 from beanpole.server import limits
 from beanpole.server.link import open_link
 from tests.unit.server import test_door
@@ -294,6 +295,21 @@ def test_a_stranger_makes_room_for_a_client_of_a_link(open_house: Callable[..., 
     assert [each[:2] for each in stranger.receive()] == [(1, CLOSE)]
     front.open(3)
     assert front.receive() == [(3, CLOSE, b"")], "there is nobody to make room"
+
+
+def test_all_links_together_bring_no_more_clients_in_a_turn_than_one(open_house: Callable[..., House]) -> None:
+    house = open_house()
+    fronts = [house.link("list") for _ in range(3)]
+    count = limits.ACCEPTS_PER_TURN
+    for front in fronts:
+        front.socket.send(b"".join(frame(number, OPEN) for number in range(1, count + 1)))
+    taken = []
+    for _ in range(5):
+        house.clients.run()
+        taken.append(house.engine.session_count)
+    steps = [after - before for before, after in pairwise([0, *taken])]
+    assert max(steps) <= count + 2 * len(fronts), "each has one, before and behind the turn, or it would starve"
+    assert taken[-1] == 3 * count
 
 
 def test_links_and_channels_count_among_the_connections_of_whom_they_are(open_house: Callable[..., House]) -> None:
