@@ -5,6 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 from beanpole.front.linksocket cimport LinkSocket
 from beanpole.protocol.buffer cimport Buffer
 from beanpole.server.eventqueue cimport EventQueue
+from beanpole.server.tlsfilter cimport Filter
 
 @cython.final
 cdef class Client:
@@ -20,6 +21,9 @@ cdef class Client:
     cdef Py_ssize_t came_bytes           # how much that is; 0: nothing, or it is in `unsent`
     cdef Buffer unsent                   # what it did not take yet
     cdef bint is_unix
+    cdef Filter tls                      # what decrypts it; None: it speaks no TLS
+    cdef bytes about                     # what OPEN says of it; None: where it comes from, and nothing else
+    cdef object origin                   # whatever `admit` was given
     cdef bint blocked                    # it takes no more: it is watched until it does
     cdef bint readable                   # it may have more
     cdef bint thorough                   # a read that is short does not mean that there is no more
@@ -34,8 +38,8 @@ cdef class Front(EventQueue):
     cdef bint asks                       # this end asks for a sign of life, too
     cdef int64_t check_ns                # when that is looked at next
     cdef public object on_link_end       # `Callable[[str, int], None] | None`: reason, and channels that were open
-    cdef public object on_link_asked     # `Callable[[int, bytes, bool], None] | None`: a client is a front that asks for a
-    #                                      link: descriptor, what was read of it, whether it is a Unix socket
+    cdef public object on_link_asked     # `Callable[[int, bytes, bool, object], None] | None`: a client is a front that asks
+    #                                      for a link: descriptor, what was read, whether it is a Unix socket, its Filter
     cdef public object on_empty          # `Callable[[], None] | None`: the last client has gone after `drain`
     cdef public object run_soon          # `Callable[[], object] | None`: asks for a call of `poll`
     cdef bint requested                  # the next turn has something to do, whatever happens
@@ -53,7 +57,7 @@ cdef class Front(EventQueue):
     cdef bint has_yielded                # the next client is accepted, also if others have fewer
     # What the fronts of a server know of each other; see beanpole.server.fronts.
     cdef int64_t *shared
-    cdef object memory                         # that holds `shared`
+    cdef object memory                   # that holds `shared`
     cdef int number                      # which of the fronts this is
     cdef int front_count
     cdef bint one_reply_per_send         # for clients that can't take two at once
@@ -80,7 +84,10 @@ cdef class Front(EventQueue):
     cdef int accept(self, int64_t now_ns, int listener) except -1
     cdef bint has_more_than_others(self) noexcept
     cdef int leave_to_others(self) except -1
-    cdef int join(self, int64_t now_ns, int fd, bint is_unix) except -1
+    cdef int join(self, int64_t now_ns, int fd, bint is_unix, Client client) except -1
+    cdef int pass_on(self, Client client, char *frame, Py_ssize_t size) except -1
+    cdef int pump_records(self, Client client, Py_ssize_t size) except -1
+    cdef int end_records(self, Client client) except -1
     cdef int open_channel(self, Client client) except -1
     cdef int let_wait(self, int64_t now_ns, Client client) except -1
     cdef int look_at_waiting(self, Client client) except -1

@@ -12,6 +12,7 @@ A front begins without a link. Clients are accepted, and nothing of them is read
 all. When a link ends, so do its clients, but for those of which nothing was read: they wait for the next.
 """
 
+import contextlib
 import mmap
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -34,6 +35,7 @@ from beanpole.protocol import limits as protocol_limits
 from beanpole.protocol.link import KINDS
 from beanpole.server import limits as server_limits
 from beanpole.server.listener import peer_text
+from beanpole.server.tlsfilter import plain_bytes
 
 if TYPE_CHECKING:
     from beanpole.server.observer import Observer
@@ -50,6 +52,12 @@ YIELD_NS = cython.declare(int64_t, limits.YIELD_NS)
 SLOT = cython.declare(cython.int, server_limits.FRONT_SLOT)
 SILENCE_NS = cython.declare(int64_t, protocol_limits.LINK_SILENCE_S * 1_000_000_000)
 NEVER = cython.declare(int64_t, 2**63 - 1)
+SHARE_COST_NS = cython.declare(int64_t, server_limits.SHARE_COST_NS)
+SEALED_BYTES = cython.declare(cython.Py_ssize_t, server_limits.RECEIVE_BYTES_FIRST)
+PLAIN_BYTES = cython.declare(cython.Py_ssize_t, plain_bytes)
+sealed_array = bytearray(server_limits.RECEIVE_BYTES_FIRST)  # what came last that is encrypted
+sealed_view = cython.declare(cython.uchar[:], sealed_array)
+sealed = cython.declare(cython.p_char, cython.cast(cython.p_char, cython.address(sealed_view[0])))
 CLIENT_EVENTS = cython.declare(cython.uint, posix.EPOLLIN | posix.EPOLLPRI | posix.EPOLLRDHUP | posix.EPOLLET)
 
 
@@ -147,14 +155,14 @@ class Front(EventQueue):
                 self.lose(cython.cast(Client, each, typecheck=True), 1)
         self.request()
 
-    def take_waiting(self) -> list[tuple[int, bool]]:
-        """Give up the clients that wait for a link: their descriptors, and which are Unix sockets."""
+    def take_waiting(self) -> list[tuple[int, bool, Filter | None, object]]:
+        """Give up the clients that wait for a link: descriptors, which are Unix sockets, and what `admit` had."""
         found = []
         waiting, self.waiting = self.waiting, []
         for each in waiting:
             client: Client = cython.cast(Client, each, typecheck=True)
             if client.waits:
-                found.append((client.fd, client.is_unix))
+                found.append((client.fd, client.is_unix, client.tls, client.origin))
                 self.forget(client)
         return found
 
@@ -210,12 +218,12 @@ class Front(EventQueue):
         if client.channel:
             add_number(cython.address(self.link.out), client.channel, Kind.CLOSE, 1)
         self.forget(client)
-        self.on_link_asked(fd, data, is_unix)
+        self.on_link_asked(fd, data, is_unix, client.tls)
         return 0
 
     def close_waiting(self):
         """Close the clients that wait for a link."""
-        for fd, _ in self.take_waiting():
+        for fd, *_ in self.take_waiting():
             posix.close(fd)
         return 0
 
@@ -438,7 +446,11 @@ class Front(EventQueue):
         """Send bytes to a client, and keep what the kernel does not take."""
         unsent = cython.address(client.unsent)
         is_kept: cython.bint = unsent.size > unsent.start
-        sent: cython.Py_ssize_t = send_now(client.fd, data, size)
+        sent: cython.Py_ssize_t
+        if client.tls is None:  # noqa: SIM108 - in a conditional expression they would be two types
+            sent = send_now(client.fd, data, size)
+        else:
+            sent = client.tls.send(client.fd, data, size)
         if sent < 0:
             return self.lose(client, 0)
         client.taken += sent
@@ -485,20 +497,14 @@ class Front(EventQueue):
         size: cython.Py_ssize_t = min(client.room, DATA_BYTES_MAX)
         if size <= 0:
             return self.lose(client, 0) if client.broken else 0
+        if client.tls is not None:
+            return self.pump_records(client, size)
         out = cython.address(self.link.out)
         target: cython.p_char = reserve(out, HEADER_BYTES + size)
         found: cython.Py_ssize_t = posix.recv(client.fd, target + HEADER_BYTES, size, posix.MSG_DONTWAIT)
         if found > 0:
-            if client.fresh:
-                if self.is_asked(target + HEADER_BYTES, found):
-                    return self.hand_over(client, target[HEADER_BYTES : HEADER_BYTES + found])
-                client.fresh = False
-            self.frame_count += 1
-            put_header(target, client.channel, Kind.DATA, found)
-            out.size += HEADER_BYTES + found
-            client.room -= found
             client.readable = found == size or client.hung_up or client.thorough
-            return self.enqueue(client) if client.readable and client.room else 0
+            return self.pass_on(client, target, found)
         if found == 0:
             client.ended = True
             return add_frame(out, client.channel, Kind.FIN, cython.NULL, 0)
@@ -508,6 +514,37 @@ class Front(EventQueue):
             client.readable = False
             return 0
         return self.lose(client, 0)
+
+    def pass_on(self, client, frame, size):
+        """Pass on what was read into a frame, whose header has its place, and go on with the client if it has more."""
+        if client.fresh:
+            if self.is_asked(frame + HEADER_BYTES, size):
+                return self.hand_over(client, frame[HEADER_BYTES : HEADER_BYTES + size])
+            client.fresh = False
+        self.frame_count += 1
+        put_header(frame, client.channel, Kind.DATA, size)
+        self.link.out.size += HEADER_BYTES + size
+        client.room -= size
+        return self.enqueue(client) if client.readable and client.room else 0
+
+    def pump_records(self, client, size):
+        """Read once from a client that speaks TLS, into a frame of so many bytes at most."""
+        tls = client.tls
+        if size < PLAIN_BYTES:
+            return self.lose(client, 0) if client.broken else 0
+        out = cython.address(self.link.out)
+        target: cython.p_char = reserve(out, HEADER_BYTES + size)
+        was_due: cython.bint = tls.is_due()
+        found: cython.Py_ssize_t = tls.receive(client.fd, target + HEADER_BYTES, size, sealed, SEALED_BYTES)
+        client.readable = was_due or tls.is_due() or not tls.dry or client.hung_up or client.thorough
+        if found > 0:
+            return self.pass_on(client, target, found)
+        if found == 0:
+            return self.enqueue(client) if tls.is_due() else 0
+        if not tls.ended:
+            return self.lose(client, 0)
+        client.ended = True
+        return add_frame(out, client.channel, Kind.FIN, cython.NULL, 0)
 
     def flush(self):
         """Send what is to be sent over the link."""
@@ -543,7 +580,7 @@ class Front(EventQueue):
                 cython.cast(Greeter, self.greeters[listener], typecheck=True).meet(now_ns, fd, listener)
                 continue
             try:
-                self.join(now_ns, fd, self.listeners[listener])
+                self.join(now_ns, fd, self.listeners[listener], Client())
             except OSError as error:
                 return self.pause_accepting(now_ns, error.errno)
         return 0
@@ -572,9 +609,24 @@ class Front(EventQueue):
         self.accept_retry_ns = self.now() + YIELD_NS
         return 0
 
-    def join(self, now_ns, fd, is_unix):
-        """Take a client, which is closed if it can't be watched."""
+    def admit(self, fd: cython.int, is_unix: cython.bint, tls: Filter | None, about: bytes, origin: object) -> None:
+        """Take a client that was met elsewhere, and of which nothing was read; it is closed if it can't be watched.
+
+        `about` is what OPEN says of it. `tls` is what decrypts it; None: it speaks no TLS. `origin` is for
+        `take_waiting`.
+        """
         client: Client = Client()
+        client.tls = tls
+        if tls is not None:
+            tls.share_ns = SHARE_COST_NS
+        client.about = about
+        client.origin = origin
+        with contextlib.suppress(OSError):
+            self.join(self.now(), fd, is_unix, client)
+        self.request()
+
+    def join(self, now_ns, fd, is_unix, client):
+        """Take a client, which is closed if it can't be watched."""
         client.fd = fd
         client.is_unix = client.thorough = is_unix
         client.fresh = client.readable = True
@@ -600,7 +652,9 @@ class Front(EventQueue):
         else:
             client.channel = len(self.channels)
             self.channels.append(client)
-        about: bytes = f"peer {peer_text(client.fd)}\nway {'unix' if client.is_unix else 'tcp'}\n".encode()
+        about: bytes = client.about
+        if about is None:
+            about = f"peer {peer_text(client.fd)}\nway {'unix' if client.is_unix else 'tcp'}\n".encode()
         add_frame(cython.address(self.link.out), client.channel, Kind.OPEN, about, len(about))
         return self.enqueue(client)
 
@@ -613,9 +667,20 @@ class Front(EventQueue):
     def close_client(self, client):
         """Close a client's socket."""
         fd: cython.int = client.fd
+        if client.tls is not None:
+            self.end_records(client)
         self.forget(client)
         posix.close(fd)
         return self.resume_accepting()
+
+    def end_records(self, client):
+        """Say by a close_notify that all was said, or what was wrong."""
+        tls = client.tls
+        if not tls.failed and not client.broken and client.unsent.size == client.unsent.start:
+            tls.end_output()
+        if tls.unsent.size:
+            tls.send_unsent(client.fd)
+        return 0
 
     def forget(self, client):
         """Watch a client's socket no more, and let what is to be sent to it go."""

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -34,7 +34,7 @@ def listens(listener: socket.socket) -> bool:
 class Front(Protocol):
     """What accepts clients and passes them over a link: a :class:`beanpole.front.front.Front`."""
 
-    on_link_asked: Callable[[int, bytes, bool], None] | None
+    on_link_asked: Callable[[int, bytes, bool, object], None] | None
     run_soon: Callable[[], object] | None
 
     def listen(self, fd: int, is_unix: bool) -> None:
@@ -52,7 +52,7 @@ class Front(Protocol):
     def close_clients(self) -> None:
         """Close every client, also those that wait for a link."""
 
-    def take_waiting(self) -> list[tuple[int, bool]]:
+    def take_waiting(self) -> Sequence[tuple[int, bool, object, object]]:
         """Give up the clients of which nothing was read; return their descriptors, and which are Unix sockets."""
 
 
@@ -203,7 +203,7 @@ class Roles:
             self.send_away()
             self.observer.clients_sent_away("the leader is not reached", self.unreached_s)
 
-    def answer_link(self, fd: int, came: bytes, _is_unix: bool) -> None:
+    def answer_link(self, fd: int, came: bytes, _is_unix: bool, _tls: object) -> None:
         """Say who leads to a front that asks for a link to any server; close a node that takes this one for the leader.
 
         Two nodes that take each other for the leader must not go on for ever.
@@ -259,7 +259,7 @@ class Roles:
         log.start(clients.send_held, lambda _: None)
         log.inbox.put = InboxClient(clients.turn, lambda: now_ns() + clients.clock_offset_ns).put
         self.serve_console(clients)
-        for fd, is_unix in self.front.take_waiting():
+        for fd, is_unix, *_ in self.front.take_waiting():
             clients.take(fd, is_unix)
         self.accept()
         self.loop.add_reader(clients.fileno(), clients.run)

@@ -1,5 +1,6 @@
 # The header of tlsfilter.py.
 cimport cython
+from libc.stdint cimport int64_t
 
 from beanpole.protocol.buffer cimport Buffer
 
@@ -18,6 +19,8 @@ cdef class Filter:
     cdef Py_ssize_t end                  # bytes of `input` that are there
     cdef bint borrowed                   # `input` is the caller's and must be kept before the caller reuses it
     cdef Buffer kept                     # what waits for its rest, or for the connection's next turn
+    cdef int64_t share_ns                # what records may cost that `receive` decrypts at once: those of a link, or less
+    cdef bint dry                        # `receive` has found less than it asked for, or not asked
     cdef readonly bint ended             # close_notify has come
     cdef readonly bint failed            # what came is not what the peer sent, or against the protocol
     # Ciphertext to be sent.

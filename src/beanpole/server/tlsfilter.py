@@ -59,6 +59,7 @@ class Filter:
         """Go on behind a handshake over these BIOs, both empty; `came` is what the peer sent after it, encrypted."""
         assert incoming.pending + outgoing.pending == 0, "what a handshake brought is sent before this"
         self.ssl_object = tls
+        self.share_ns = LINK_RECORDS_COST_NS
         self.write_incoming = incoming.write
         # Behind methods of Python's that only call these: for one command they take a seventh of what all of it does.
         self.read_plain = tls._sslobj.read
@@ -164,6 +165,7 @@ class Filter:
         if not self.is_due():
             empty: cython.bint = self.at == self.end
             came = posix.recv(fd, buffer if empty else self.room(size), size, posix.MSG_DONTWAIT)
+            self.dry = came < size
             if came <= 0:
                 return 0 if came < 0 and (last_error == EAGAIN or last_error == EINTR) else -1
             if empty:
@@ -172,7 +174,7 @@ class Filter:
                 self.extend(came)
         taken: cython.Py_ssize_t = 0
         cost_ns: int64_t = 0
-        while room - taken >= plain_bytes and cost_ns < LINK_RECORDS_COST_NS:
+        while room - taken >= plain_bytes and cost_ns < self.share_ns:
             came = self.next()
             if came < 0:
                 break
@@ -191,7 +193,7 @@ class Filter:
     # --- what is sent -------------------------------------------------------------------------------------------------
 
     def seal(self, data, size):
-        """Add a piece of output to `unsent`, encrypted. Raises ssl.SSLError: TLS has failed."""
+        """Add a piece of output to `unsent`, encrypted. Raises OSError: TLS has failed."""
         self.write_plain(data[:size])
         return self.collect()
 

@@ -107,7 +107,7 @@ def test_waiting_clients_are_given_up_with_all_that_they_have_sent(lonely: House
     client = lonely.connect()
     client.sendall(b"stats\r\n")
     lonely.run()
-    [(fd, is_unix)] = lonely.front.take_waiting()
+    [(fd, is_unix, *_)] = lonely.front.take_waiting()
     with socket.socket(fileno=fd) as taken:
         assert (taken.recv(100), is_unix, lonely.front.client_count) == (b"stats\r\n", False, 0)
         lonely.run()
@@ -116,13 +116,13 @@ def test_waiting_clients_are_given_up_with_all_that_they_have_sent(lonely: House
 @pytest.mark.parametrize("linked", [True, False])
 def test_who_asks_for_a_link_is_handed_over(*, linked: bool) -> None:
     with served(linked=linked) as house:
-        asked: list[tuple[int, bytes, bool]] = []
+        asked: list[tuple[int, bytes, bool, object]] = []
         house.front.on_link_asked = lambda *about: asked.append(about)
         client, other = house.connect(), house.connect()
         other.sendall(b"beanpole is a word\r\n")
         client.sendall(b"beanpole-link 1 - 0 0\r\n")
         house.run()
-        [(fd, data, is_unix)] = asked
+        [(fd, data, is_unix, _)] = asked
         with socket.socket(fileno=fd) as taken:
             rest = b"" if linked else taken.recv(100)
             assert (data + rest, is_unix, house.front.client_count) == (b"beanpole-link 1 - 0 0\r\n", False, 1)

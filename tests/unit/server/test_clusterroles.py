@@ -271,7 +271,7 @@ def test_who_asks_a_follower_for_a_link_is_told_the_leader_or_closed(
         with ours:
             if not was_read:
                 ours.send(line)
-            roles.answer_link(theirs.detach(), line if was_read else b"", True)
+            roles.answer_link(theirs.detach(), line if was_read else b"", True, None)
             assert ours.recv(100) == answer
             if answer:
                 assert ours.recv(100) == b""

@@ -8,21 +8,21 @@ from typing import Any
 import pytest
 
 from beanpole.protocol.link import FrameReader, first_line, frame
-from tests.unit.server.links import CLOSE, DATA, DRAIN, FIN, OPEN, PEER, House, pieces
-from tests.unit.server.tls import ANY, Client
+from tests.unit.server.links import CLOSE, DATA, DRAIN, FIN, OPEN, PEER, pieces
+from tests.unit.server.tls import ANY, Client, TlsHouse
 
 Connect = Callable[..., Client]
 ANSWER = b"LINK 0 1000000\r\n"
 
 
 @pytest.fixture
-def house() -> Iterator[House]:
-    with closing(House(body_bytes_max=1_000_000)) as house:
+def house() -> Iterator[TlsHouse]:
+    with closing(TlsHouse(body_bytes_max=1_000_000)) as house:
         yield house
 
 
 @pytest.fixture
-def connect(house: House) -> Iterator[Connect]:
+def connect(house: TlsHouse) -> Iterator[Connect]:
     """Return a front that has shaken hands; its link is open if `opened`."""
     with ExitStack() as stack:
 
@@ -80,7 +80,7 @@ def test_large_bodies_go_through_a_kernel_that_takes_little(connect: Connect, ve
         assert heard[channel].endswith(b"RESERVED %d 200000\r\n%b\r\n" % (channel, body))
 
 
-def test_a_close_notify_ends_the_link_behind_what_came_before(house: House, connect: Connect) -> None:
+def test_a_close_notify_ends_the_link_behind_what_came_before(house: TlsHouse, connect: Connect) -> None:
     client = connect()
     client.send(client.seal(frames((1, OPEN), (1, DATA, b"put 0 0 60 1\r\nx\r\n"))) + client.end())
     assert [each[1:] for each in house.observer.ended] == [("ended", 1)]
@@ -89,7 +89,7 @@ def test_a_close_notify_ends_the_link_behind_what_came_before(house: House, conn
     assert client.ended
 
 
-def test_a_record_that_was_changed_ends_the_link(house: House, connect: Connect) -> None:
+def test_a_record_that_was_changed_ends_the_link(house: TlsHouse, connect: Connect) -> None:
     client = connect()
     sealed = bytearray(client.seal(frames((1, OPEN))))
     sealed[-1] ^= 1
@@ -97,7 +97,7 @@ def test_a_record_that_was_changed_ends_the_link(house: House, connect: Connect)
     assert [each[1] for each in house.observer.ended] == ["TLS"]
 
 
-def test_small_records_of_a_link_have_a_part_of_a_turn(house: House, connect: Connect) -> None:
+def test_small_records_of_a_link_have_a_part_of_a_turn(house: TlsHouse, connect: Connect) -> None:
     client = connect()
     said = frames((1, OPEN), (1, DATA, b"x" * 5_000), (0, DRAIN))
     sealed = b"".join(client.seal(said[at : at + 1]) for at in range(len(said)))

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from beanpole.server import limits
-from beanpole.server.tls import TlsSocket
 from beanpole.server.tlsfilter import Filter
 from tests.unit.server.links import House
-from tests.unit.server.tls import Client, ends
+from tests.unit.server.tls import Client, FrontHouse, TlsHouse, ends
 
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 BODY = random.Random(33).randbytes(1 << 20)
@@ -36,15 +35,15 @@ def replies(commands: bytes) -> bytes:
     return found
 
 
-@pytest.fixture
-def house() -> Iterator[House]:
-    found = House(body_bytes_max=1 << 20)
+@pytest.fixture(params=[TlsHouse, FrontHouse])
+def house(request: pytest.FixtureRequest) -> Iterator[TlsHouse]:
+    found: TlsHouse = request.param(body_bytes_max=1 << 20)
     yield found
     found.close()
 
 
 @pytest.fixture(params=VERSIONS, ids=lambda each: each.name)
-def connect(house: House, request: pytest.FixtureRequest) -> Iterator[Connect]:
+def connect(house: TlsHouse, request: pytest.FixtureRequest) -> Iterator[Connect]:
     """What connects clients, of each version."""
     clients = []
 
@@ -69,11 +68,12 @@ def test_records_come_cut_and_joined(connect: Connect, record_bytes: int, piece_
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_came_behind_the_handshake_is_run(house: House, version: ssl.TLSVersion) -> None:
+def test_what_came_behind_the_handshake_is_run(house: TlsHouse, version: ssl.TLSVersion) -> None:
     (tls, incoming, outgoing), server = ends(version)
     tls.write(b"list-tube-used\r\n")
     ours, theirs = socket.socketpair()
-    house.clients.take(theirs.detach(), False, TlsSocket(Filter(*server, outgoing.read())))
+    theirs.setblocking(False)
+    house.admit(theirs.detach(), Filter(*server, outgoing.read()))
     house.run()
     with ours:
         incoming.write(ours.recv(1_000))
@@ -141,17 +141,17 @@ def test_a_record_that_was_changed_gets_an_alert_and_the_end(house: House, conne
     assert house.facts["total-jobs"] == 0
 
 
-def test_small_records_have_a_share_of_a_turn_and_no_more(house: House, connect: Connect) -> None:
+def test_small_records_have_a_share_of_a_turn_and_no_more(house: TlsHouse, connect: Connect) -> None:
     flood, quiet = connect(), connect()
     sealed = b"".join(flood.seal(each) for each in [b"\r", b"\n"] * 1_000)
     flood.socket.send(sealed)
     for _ in range(4):
         quiet.socket.send(quiet.seal(b"list-tube-used\r\n"))
-        house.clients.run()
+        reads = house.step()
         quiet.incoming.write(quiet.fetch())
         assert quiet.tls.read() == b"USING default\r\n"
         flood.incoming.write(flood.fetch())
-        most = 1 + limits.SHARE_COST_NS // limits.TLS_RECORD_COST_NS
+        most = reads * (1 + limits.SHARE_COST_NS // limits.TLS_RECORD_COST_NS)
         assert flood.decrypted().count(b"\r\n") <= most // 2
     house.run()
     assert flood.receive()  # the rest

@@ -1,10 +1,13 @@
-"""Clients that speak TLS with a server of which the test is the clock."""
+"""Clients that speak TLS with a server of which the test is the clock, or with a front of such a server."""
 
 import contextlib
 import functools
 import socket
 import ssl
 
+from beanpole.front.front import Front
+from beanpole.protocol.link import FrameReader, first_line
+from beanpole.server.link import Link
 from beanpole.server.tls import TlsSocket
 from beanpole.server.tlsfilter import Filter
 from tests.certificates import made
@@ -48,10 +51,61 @@ def ends(version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> list[tuple[ssl.SSL
     return found
 
 
+class TlsHouse(House):
+    """A server whose clients speak TLS with it."""
+
+    def admit(self, fd: int, tls: Filter) -> None:
+        """Take a client behind its handshake."""
+        self.clients.take(fd, False, TlsSocket(tls))
+
+    def step(self) -> int:
+        """Let what has come be answered, and no more than that needs; return how often a client may have been read."""
+        self.clients.run()
+        return 1
+
+
+class FrontHouse(TlsHouse):
+    """A server whose clients speak TLS with a front."""
+
+    def __init__(self, *, body_bytes_max: int = 65_535) -> None:
+        super().__init__(body_bytes_max=body_bytes_max)
+        self.front = Front(self.observer, clock=lambda: self.now_ns)  # type: ignore[arg-type]
+        self.front.on_link_end = lambda *about: self.observer.ended.append(about)
+        ours, theirs = socket.socketpair()
+        for each in (ours, theirs):
+            each.setblocking(False)
+        self.link = Link(self.clients, theirs.detach(), "front 1")
+        reader = FrameReader(False)
+        ours.send(first_line())
+        super().run()
+        reader.receive(ours.recv(1_000))
+        assert reader.take_line() is not None
+        self.front.attach(ours.detach(), reader, False)
+
+    def admit(self, fd: int, tls: Filter) -> None:
+        self.front.admit(fd, False, tls, b"way tls\n", None)
+
+    def step(self) -> int:
+        self.front.poll()
+        self.clients.run()
+        self.front.poll()
+        return 2
+
+    def run(self) -> None:
+        for _ in range(4):
+            self.front.poll()
+            super().run()
+        self.front.poll()
+
+    def close(self) -> None:
+        self.front.close_link()
+        super().close()
+
+
 class Client:
     """One end of a connection to a server, which is not blocked by anything."""
 
-    def __init__(self, house: House, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3, send_bytes: int = 0) -> None:
+    def __init__(self, house: TlsHouse, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3, send_bytes: int = 0) -> None:
         self.house = house
         self.socket, theirs = socket.socketpair()
         self.socket.setblocking(False)
@@ -59,7 +113,8 @@ class Client:
             theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_bytes)
         (self.tls, self.incoming, self.outgoing), server = ends(version)
         self.ended = False
-        house.clients.take(theirs.detach(), False, TlsSocket(Filter(*server)))
+        theirs.setblocking(False)
+        house.admit(theirs.detach(), Filter(*server))
 
     def seal(self, data: bytes) -> bytes:
         """Return it as ciphertext: one record for each 16 KiB."""
