@@ -152,8 +152,9 @@ class Entry:
         return LINK
 
     def may_name(self, user: str) -> bool:
-        """Whether this link may say that a client is that user."""
-        return self.is_trusted or user in self.names()
+        """Whether this link may say that a client is that user; of its own it is whatever it says."""
+        is_own = self.found is not None and user == self.found.user
+        return self.is_trusted or is_own or user in self.names()
 
     def names(self) -> frozenset[str]:
         """Return for whom it may speak, by the files of now."""
