@@ -137,9 +137,9 @@ def beanstalkd_server(*flags: str) -> Iterator[Server]:
 
 
 @contextmanager
-def beanpole_server(*flags: str) -> Iterator[Server]:
+def beanpole_server(*flags: str, listen: str = HOST) -> Iterator[Server]:
     """A running Beanpole, the one that this Python would import."""
-    with _beanpole("serve", 0, *flags) as (pid, port):
+    with _beanpole("serve", 0, *flags, listen=listen) as (pid, port):
         yield Server("beanpole", pid, port)
 
 

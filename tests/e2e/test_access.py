@@ -45,8 +45,8 @@ class Site:
         self.access.chmod(0o644)
 
     @contextmanager
-    def serving(self) -> Iterator[Process]:
-        flags = ("--access", str(self.access), "--tokens", str(self.tokens))
+    def serving(self, *more: str) -> Iterator[Process]:
+        flags = ("--access", str(self.access), "--tokens", str(self.tokens), *more)
         with serving("-l", f"{HOST}:0,user=mail", "-l", f"unix:{self.path}", *flags, listen=False) as process:
             yield process
 
@@ -76,8 +76,9 @@ def wait_for_event(process: Process, event: str, seen: int) -> None:
     wait_until(lambda: len(process.events(event)) > seen, f"{event} is said")
 
 
-def test_who_it_is(site: Site) -> None:
-    with site.serving() as process:
+@pytest.mark.parametrize("fronts", [(), ("--fronts", "1")], ids=["server", "fronts"])
+def test_who_it_is(site: Site, fronts: tuple[str, ...]) -> None:
+    with site.serving(*fronts) as process:
         with site.client() as client:
             assert name_of(client) == "admin"
             client.ask(b"auth " + site.shop + b"\r\n", b"BAD_FORMAT\r\n")
@@ -222,7 +223,6 @@ def test_tokens_without_users_are_not_ignored(site: Site) -> None:
     [
         (("-l", HOST), "nobody can be anybody there"),
         (("-l", f"{HOST},user=nobody"), "there is no nobody, and a listener names it"),
-        (("-l", f"{HOST},user=mail", "--fronts", "1"), "--fronts"),
         (("-l", f"{HOST},user=mail", "--http", HOST), "--http with --access: users log in there by tokens"),
         (("-l", "tls:127.0.0.1"), "needs --tls-cert and --tls-key"),
         (("-l", f"{HOST},user=mail", "--tls-cert", "a"), "belong together"),

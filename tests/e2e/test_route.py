@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import ssl
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -10,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.certificates import made
 from tests.e2e.process import COMMAND, Client, Process, healthy, serving, start_in_vain, wait_until
+from tests.e2e.test_access import name_of
 from tests.e2e.test_listen import talk
 from tests.e2e.test_systemd import bound, launcher
-from tests.servers import HOST, beanstalkd_server, free_port
+from tests.servers import HOST, REPLY_TIMEOUT_S, beanstalkd_server, free_port
 
 ROUTE = [*COMMAND[:-1], "route"]
 
@@ -46,6 +49,36 @@ def test_clients_are_known_by_themselves_over_tcp_and_unix_sockets(tmp_path: Pat
         assert router.wait_exit() == 0
         assert not path.exists()
         assert not router.ready_file.exists()
+
+
+def test_router_says_what_clients_have_shown_at_its_listeners(tmp_path: Path) -> None:
+    access, inside = tmp_path / "access.toml", tmp_path / "inside"
+    access.write_text(
+        f'[user.router]\nunix = [{os.getuid()}]\nlinks = ["shop"]\n[user.shop]\ncertificates = ["CN=shop"]\n'
+    )
+    access.chmod(0o644)
+    ca, pair = made("ca"), made("server", f"subjectAltName=IP:{HOST}", signer="ca")
+    shop = made("shop", signer="ca")
+    places = (f"tls:{HOST}:0,client-ca={ca.cert}", f"{HOST}:0,user=shop", f"unix:{tmp_path}/own,mode=0600")
+    flags = [word for each in places for word in ("-l", each)]
+    files = ("--tls-cert", str(pair.cert), "--tls-key", str(pair.key))
+    with (
+        serving("-l", f"unix:{inside}", "--access", str(access), listen=False),
+        serving("--to", f"unix:{inside}", *flags, *files, command=ROUTE, listen=False) as router,
+    ):
+        tls, named, own = router.addresses
+        context = ssl.create_default_context(cafile=str(ca.cert))
+        context.load_cert_chain(shop.cert, shop.key)
+        encrypted = socket.create_connection((HOST, int(tls.rpartition(":")[2])), REPLY_TIMEOUT_S)
+        with Client(context.wrap_socket(encrypted, server_hostname=HOST)) as client:
+            assert name_of(client) == "shop"
+        with Client(socket.create_connection((HOST, int(named.rpartition(":")[2])), REPLY_TIMEOUT_S)) as client:
+            assert name_of(client) == "shop"
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(REPLY_TIMEOUT_S)
+            connection.connect(own.removeprefix("unix:"))
+            assert name_of(Client(connection)) == "router"
+        assert Path(own.removeprefix("unix:")).stat().st_mode & 0o777 == 0o600
 
 
 def test_router_goes_to_a_server_on_a_unix_socket(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """TLS of a server as a client sees it, with users and without."""
 
+import signal
 import socket
 import ssl
 from collections.abc import Iterator
@@ -60,8 +61,13 @@ def users(tmp_path: Path) -> tuple[str, ...]:
     return "--access", str(access), "--tokens", str(file), token
 
 
-def test_without_users_it_is_a_server_behind_tls() -> None:
-    with tls_server() as process, connected(process) as client:
+BOTH = pytest.mark.parametrize("fronts", [(), ("--fronts", "1")], ids=["server", "fronts"])
+"""Who accepts clients: the server itself, or a front."""
+
+
+@BOTH
+def test_without_users_it_is_a_server_behind_tls(fronts: tuple[str, ...]) -> None:
+    with tls_server(*fronts) as process, connected(process) as client:
         body = bytes(range(256)) * 255
         client.ask(b"put 0 0 60 %d\r\n%b\r\nreserve\r\n" % (len(body), body), b"INSERTED 1\r\n")
         client.expect(b"RESERVED 1 %d\r\n%b\r\n" % (len(body), body))
@@ -70,10 +76,11 @@ def test_without_users_it_is_a_server_behind_tls() -> None:
         assert client.rest() == b""
 
 
-def test_who_it_is_says_the_certificate_or_a_token(users: tuple[str, ...]) -> None:
+@BOTH
+def test_who_it_is_says_the_certificate_or_a_token(users: tuple[str, ...], fronts: tuple[str, ...]) -> None:
     *flags, token = users
     options = f",client-ca={made('ca').cert},client-cert=optional"
-    with tls_server(*flags, options=options) as process:
+    with tls_server(*flags, *fronts, options=options) as process:
         with connected(process, "shop") as client:
             client.ask(b"use orders\r\nput 0 0 60 1\r\na\r\n", b"USING orders\r\nINSERTED 1\r\n")
             client.ask(b"watch orders\r\nreserve\r\n", b"WATCHING 2\r\nUNKNOWN_COMMAND\r\n")
@@ -85,15 +92,16 @@ def test_who_it_is_says_the_certificate_or_a_token(users: tuple[str, ...]) -> No
             assert client.rest() == b"NOT_AUTHENTICATED\r\n"
 
 
+@BOTH
 @pytest.mark.parametrize(
     ("name", "extensions", "why"),
     [("stranger", (), "of no user"), ("both", ("subjectAltName=DNS:other",), "names of both and other")],
 )
 def test_a_certificate_of_nobody_or_of_two_is_closed(
-    users: tuple[str, ...], name: str, extensions: tuple[str, ...], why: str
+    users: tuple[str, ...], name: str, extensions: tuple[str, ...], why: str, fronts: tuple[str, ...]
 ) -> None:
     options = f",client-ca={made('ca').cert}"
-    with tls_server(*users[:-1], options=options) as process:
+    with tls_server(*users[:-1], *fronts, options=options) as process:
         with connected(process, name, *extensions) as client:
             client.send(b"list-rights\r\n")
             assert client.rest() == b"NOT_AUTHENTICATED\r\n"
@@ -101,8 +109,9 @@ def test_a_certificate_of_nobody_or_of_two_is_closed(
         assert why in str(said["reason"])
 
 
-def test_plain_bytes_run_nothing() -> None:
-    with tls_server() as process:
+@BOTH
+def test_plain_bytes_run_nothing(fronts: tuple[str, ...]) -> None:
+    with tls_server(*fronts) as process:
         with socket.create_connection((HOST, process.port), REPLY_TIMEOUT_S) as raw:
             client = Client(raw)
             client.send(b"put 0 0 60 1\r\na\r\n")
@@ -112,14 +121,39 @@ def test_plain_bytes_run_nothing() -> None:
             assert client.statistic("current-jobs-ready") == 0
 
 
+def statistics(process: Process) -> dict[str, str]:
+    with connected(process) as client:
+        client.send(b"stats\r\n")
+        return dict(line.split(": ") for line in client.body().decode().splitlines()[1:])
+
+
+def test_fronts_count_handshakes_and_go_on_with_the_certificates_that_the_server_reads(tmp_path: Path) -> None:
+    pair, other = made("server", LOCALHOST, signer="ca"), made("next", LOCALHOST, signer="ca")
+    for target, source in (("cert", pair.cert), ("key", pair.key)):
+        (tmp_path / target).write_bytes(source.read_bytes())
+        (tmp_path / target).chmod(0o600)
+    files = ("--tls-cert", str(tmp_path / "cert"), "--tls-key", str(tmp_path / "key"))
+    with serving("-l", f"tls:{HOST}:0", *files, "--fronts", "2", listen=False) as process:
+
+        def shown() -> bytes | None:
+            with connected(process) as client:
+                assert isinstance(client.socket, ssl.SSLSocket)
+                return client.socket.getpeercert(binary_form=True)
+
+        before = shown()
+        wait_until(lambda: int(statistics(process)["handshakes-ok"]) > 0, "handshakes are counted")
+        (tmp_path / "cert").write_bytes(other.cert.read_bytes())
+        (tmp_path / "key").write_bytes(other.key.read_bytes())
+        process.signal(signal.SIGHUP)
+        wait_until(lambda: before not in {shown() for _ in range(8)}, "all fronts show the other certificate")
+
+
 def test_a_certificate_that_ends_soon_is_said_in_the_log_and_in_stats() -> None:
     pair = made("ending", LOCALHOST, signer="ca", days=13)
     with serving(
         "-l", f"tls:{HOST}:0", "--tls-cert", str(pair.cert), "--tls-key", str(pair.key), listen=False
     ) as process:
-        with connected(process) as client:
-            client.send(b"stats\r\n")
-            stats = dict(line.split(": ") for line in client.body().decode().splitlines()[1:])
+        stats = statistics(process)
         assert 12 * 86_400 < int(stats["certificate-seconds-left"]) <= 13 * 86_400
         assert stats["handshakes-ok"] == "1"
         wait_until(lambda: process.events("certificate ends"), "the end is said")

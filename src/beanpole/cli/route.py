@@ -22,10 +22,11 @@ from beanpole.server.limits import FRONT_SLOT, FRONTS_MAX
 from beanpole.server.options import OPTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from beanpole.front.router import Router, Settings
     from beanpole.process.crew import Lifeline
+    from beanpole.server.entrance import Entrance
     from beanpole.server.logs import Logger
 
 METRICS_PORT_DEFAULT = 11382  # the one behind a worker's
@@ -41,7 +42,7 @@ Exit codes:
   111  an address can't be resolved or bound
 """
 
-SHARED = ("listen", "port", "user", "connections_max", "ready_file", "log_format")
+SHARED = ("listen", "port", "user", "tls_cert", "tls_key", "connections_max", "ready_file", "log_format")
 """Options that are those of `beanpole serve`, by their settings."""
 
 
@@ -124,13 +125,11 @@ def route(to: tuple[str, ...], map_file: Path | None, **given: Any) -> int:
     logger = open_logger(given["log_format"])
     listeners = listener.inherited(os.environ)
     keeps_listening = bool(listeners)
-    if listeners and given["listen"]:
-        logger.warning("listen ignored", reason="systemd handed over the sockets")
+    entrance = open_entrance(given)
     if not listeners:
-        refuse_itself(paths_of(to) & paths_of(given["listen"]))
-        listeners = listener.open_all(given["listen"], given["port"], shared=True)
+        refuse_itself(paths_of(to) & paths_of(each.partition(",")[0] for each in given["listen"]))
+    listeners, addresses = bind(given, entrance, listeners, logger)
     files = {} if keeps_listening else listener.socket_files(listeners)
-    addresses = [listener.address_text(each) for each in listeners]
     ready_file: Path | None = given["ready_file"]
     # What tells the file from others' of that name; whichever process has written it.
     written = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("Q")
@@ -160,7 +159,7 @@ def route(to: tuple[str, ...], map_file: Path | None, **given: Any) -> int:
             keeps_listening=keeps_listening,
         )
         keep_to_ourselves()
-        return run(settings, listeners, logger, given["metrics"], ready)
+        return run(settings, listeners, logger, given["metrics"], ready, entrance=entrance)
     finally:
         if os.getpid() == starter:  # each process of a crew comes by here
             if ready_file is not None:
@@ -175,6 +174,33 @@ route.epilog = notes_of(route) + EXIT_CODES
 def targets_of(servers: "Iterable[Address]") -> tuple[str, ...]:
     """Return the addresses of servers, each node by itself, as a router is told."""
     return tuple(str(node).removeprefix(SCHEME) for server in servers for node in server.each())
+
+
+def open_entrance(given: "Mapping[str, Any]") -> "Entrance | None":
+    """Return where clients come in, with all files read; None: at plain addresses. Raises StartError."""
+    from beanpole.server import listener
+
+    if not (given["tls_cert"] or given["tls_key"] or any(map(listener.says_more, given["listen"]))):
+        return None
+    from beanpole.server.entrance import Entrance
+    from beanpole.server.places import parse
+
+    return Entrance(map(parse, given["listen"]), given["tls_cert"], given["tls_key"], has_users=None)
+
+
+def bind(
+    given: "Mapping[str, Any]", entrance: "Entrance | None", handed: list[socket.socket], logger: "Logger"
+) -> tuple[list[socket.socket], list[str]]:
+    """Return the sockets to listen on, and their addresses; `handed` are those of systemd. Raises StartError."""
+    from beanpole.server import listener
+
+    if entrance is not None:
+        listeners = entrance.bind(given["port"], handed, shared=True)
+        return listeners, entrance.addresses(listeners)
+    if handed and given["listen"]:
+        logger.warning("listen ignored", reason="systemd handed over the sockets")
+    listeners = handed or listener.open_all(given["listen"], given["port"], shared=True)
+    return listeners, [listener.address_text(each) for each in listeners]
 
 
 def paths_of(addresses: "Iterable[str]") -> set[str]:
@@ -193,6 +219,8 @@ def run(
     logger: "Logger",
     metrics: str | None,
     ready: "Callable[[], None]",
+    *,
+    entrance: "Entrance | None",
 ) -> int:
     """Run a router in as many processes as are asked for; return the exit code."""
     from beanpole.process.child import name_of
@@ -213,9 +241,10 @@ def run(
             number = lifeline.number - 1 if lifeline else 0
             given = (settings, listeners, logger, memory, number)
             router = Router(*given) if settings.map is None else ShardRouter(ProcessFacts(), *given)
+            router.entrance = entrance
             loop = asyncio.get_running_loop()
-            if isinstance(router, ShardRouter):
-                loop.add_signal_handler(signal.SIGHUP, functools.partial(router.look_at_map, at_once=True))
+            if entrance is not None or settings.map is not None:
+                loop.add_signal_handler(signal.SIGHUP, router.reread)
 
             def begin() -> None:
                 if number == 0:

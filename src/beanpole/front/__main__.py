@@ -11,10 +11,11 @@ import signal
 import socket
 import sys
 
-from beanpole.errors import ExitCode
+from beanpole.errors import ExitCode, StartError
 from beanpole.front import limits
 from beanpole.front.front import Front
 from beanpole.protocol.link import FrameReader, first_line, read_link_line
+from beanpole.server import limits as server_limits
 from beanpole.server.logs import open_logger
 from beanpole.server.observer import Observer
 
@@ -27,8 +28,17 @@ def main(arguments: list[str]) -> int:
     number, front_count = int(given["number"]), int(given["of"])
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
         signal.signal(each, signal.SIG_IGN)
-    gc.disable()  # what comes and goes is in no cycle
     logger = open_logger(given["log-format"])
+    listeners = [socket.socket(fileno=fd) for fd in range(LISTENERS_FD, LISTENERS_FD + int(given["listeners"]))]
+    entrance = None
+    if "listen" in given:
+        from beanpole.front import entering  # noqa: PLC0415 - with plain addresses nothing of it is needed
+
+        try:
+            entrance = entering.entrance_of(arguments, given, listeners)
+        except StartError as error:
+            logger.log("error", "front can't start", front=number, reason=str(error))
+            return ExitCode.FAILED
     link = socket.socket(fileno=LINK_FD)
     reader = FrameReader(of_front=False)
     try:
@@ -40,10 +50,11 @@ def main(arguments: list[str]) -> int:
         return ExitCode.FAILED
     descriptors_max = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - limits.DESCRIPTORS_RESERVED
     connections_max = min(int(given["connections-max"]), descriptors_max)
+    memory = mmap.mmap(MEMORY_FD, server_limits.FRONT_MEMORY_BYTES)
     front = Front(
         Observer(logger, limited=connections_max < descriptors_max),
         connections_max,
-        mmap.mmap(MEMORY_FD, mmap.PAGESIZE),
+        memory,
         number - 1,
         front_count,
         one_reply_per_send=given["one-reply-per-send"] == "True",
@@ -51,10 +62,14 @@ def main(arguments: list[str]) -> int:
     ends: list[tuple[str, int]] = []
     front.on_link_end = lambda *about: ends.append(about)
     front.attach(link.detach(), reader, asks=False)
-    for fd in range(LISTENERS_FD, LISTENERS_FD + int(given["listeners"])):
-        listener = socket.socket(fileno=fd)
-        front.listen(listener.detach(), listener.family == socket.AF_UNIX)
-    front.run()
+    if entrance is None:
+        gc.disable()  # what comes and goes is in no cycle
+        for listener in listeners:
+            front.listen(listener.fileno(), listener.family == socket.AF_UNIX)
+        front.run()
+    else:
+        entrance.logger = logger
+        entering.run(front, entrance, listeners, memory, number - 1)
     reason, channels = ends[0]
     if reason != "ended":
         logger.error("link closed", link=f"front {number}", channels=channels, reason=reason)

@@ -13,8 +13,9 @@ import socket
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from beanpole.errors import ExitCode, StartError
 from beanpole.front import limits
@@ -26,6 +27,9 @@ from beanpole.server.listener import take_paths
 from beanpole.server.logs import Logger
 from beanpole.server.loop import ServerLoop
 from beanpole.server.observer import Observer
+
+if TYPE_CHECKING:
+    from beanpole.server.entrance import Entrance
 
 FAILURE_REPORT_NS = 60_000_000_000  # how long a line about an address that has no link keeps others like it away
 Metric = tuple[str, str, str, float | Mapping[str, float]]
@@ -82,6 +86,7 @@ class Router:
             settings.processes,
             wait_ns=int(settings.wait_s * 1e9),
         )
+        self.entrance: Entrance | None = None  # where clients come in; None: at plain addresses
         self.links_opened = 0
         self.failures = 0  # of addresses, before clients were taken
         self.refusals = 0  # of these, how many know no links
@@ -109,6 +114,8 @@ class Router:
         self.start_links()
         await self.ended.wait()
         self.stop_links()
+        if self.entrance is not None:
+            self.entrance.close()
         self.front.close_clients()
         loop.stop_serving()
         for service in services:
@@ -158,12 +165,29 @@ class Router:
             ready, self.ready = self.ready, None
             for each in self.listeners:
                 each.listen(server_limits.BACKLOG)
-                self.front.listen(each.fileno(), each.family == socket.AF_UNIX)
+                if self.entrance is None:
+                    self.front.listen(each.fileno(), each.family == socket.AF_UNIX)
+            if self.entrance is not None:
+                self.open_entrance(self.entrance)
             try:
                 take_paths(self.listeners)
                 ready()
             except StartError as error:
                 self.end(error)
+
+    def open_entrance(self, entrance: "Entrance") -> None:
+        """Take clients that have come in by it."""
+        from beanpole.front.entering import enter  # noqa: PLC0415 - most routers have none
+
+        loop = asyncio.get_running_loop()
+        entrance.logger = self.logger
+        entrance.open(self.front, self.listeners, loop, partial(enter, self.front))
+        entrance.look_on(loop)
+
+    def reread(self) -> None:
+        """Read again what files say: an operator has asked for that."""
+        if self.entrance is not None:
+            self.entrance.reread()
 
     # --- its end ------------------------------------------------------------------------------------------------------
 

@@ -144,6 +144,10 @@ class ShardRouter(Router):
             self.switch.ask(b"list-rules\r\n", self.note_rules)
         self.front.poll()
 
+    def reread(self) -> None:
+        super().reread()
+        self.look_at_map(at_once=True)
+
     def look_at_map(self, *, at_once: bool = False) -> None:
         """Go on by another map, if its file has one."""
         try:

@@ -64,11 +64,11 @@ def open_console(
     return supervisor.Supervisor(http, supervisor.command_of(settings, name), logger, key=key)
 
 
-def open_fronts(settings: Settings, listeners: list[socket.socket], logger: Logger) -> "Fronts":
-    """Return what starts the processes that accept clients."""
+def open_fronts(settings: Settings, listeners: list[socket.socket], logger: Logger, door: "Door | None") -> "Fronts":
+    """Return what starts the processes that accept clients. Raises StartError: they can't read what they need."""
     from beanpole.server import fronts  # noqa: PLC0415 - most servers have none
 
-    return fronts.Fronts(settings, listeners, logger)
+    return fronts.Fronts(settings, listeners, logger, None if door is None else door.entrance)
 
 
 def open_door(settings: Settings) -> "Door | None":
@@ -123,7 +123,7 @@ def serve(settings: Settings, make_console: "MakeConsole" = open_console, passin
         host = Host(settings, listeners, logger, descriptors_max, console)
         host.guard(door)
         if settings.fronts:
-            host.fronts = open_fronts(settings, listeners, logger)
+            host.fronts = open_fronts(settings, listeners, logger, door)
         return await host.run(roles_for(settings, passing))
 
     if settings.http or settings.fronts:

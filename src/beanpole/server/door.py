@@ -83,11 +83,11 @@ class Door:
     def open(
         self,
         clients: EpollTransport,
-        listeners: Sequence[socket.socket],
+        listeners: Sequence[socket.socket] | None,
         logger: "Logger",
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        """Let clients in by all places; the loop is running."""
+        """Let clients in by all places, or, without sockets, over the links of fronts; the loop is running."""
         self.clients = clients
         self.logger = logger
         engine = clients.turn.engine
@@ -98,7 +98,9 @@ class Door:
         self.strangers_max = max(1, min(clients.connections_max, clients.sockets_max) // limits.STRANGERS_PART)
         clients.guard = self
         clients.turn.by_user = self.files is not None
-        self.entrance.open(clients, listeners, logger, loop, self.enter)
+        self.entrance.logger = logger
+        if listeners is not None:
+            self.entrance.open(clients, listeners, loop, self.enter)
         self.loop.call_later(LOOK_S, self.look)
 
     def enter(self, fd: int, place: Place, tls: "Filter | None", certificate: "Certificate | None") -> None:
@@ -329,20 +331,13 @@ def open_door(settings: "Settings") -> Door:
     """Return the door that the settings ask for. Raises StartError: they make no sense, or a file is wrong."""
     if settings.cluster:
         refuse("--access, tls: and what stands behind an address are not for a node of a --cluster yet")
-    if bool(settings.tls_cert) != bool(settings.tls_key):
-        refuse("--tls-cert and --tls-key belong together; give both")
-    places = [parse(each) for each in settings.listen]
-    if settings.tls_cert and not any(place.tls for place in places):
-        refuse("--tls-cert and --tls-key are for a listener with TLS: give -l tls:HOST as well")
-    if settings.fronts:
-        refuse("--fronts: with --access or more than an address behind -l, clients are accepted by the server itself")
     if settings.http and settings.access and not (settings.tokens or settings.http_token_file):
         refuse("--http with --access: users log in there by tokens, so give --tokens as well")
     if settings.tokens and not settings.access:
         refuse("--tokens needs the file of users: give --access as well")
     if not settings.listen and settings.access:
         refuse("--access needs places to listen: give -l, as in -l tls:0.0.0.0 or -l unix:PATH")
-    return Door(settings, places)
+    return Door(settings, [parse(each) for each in settings.listen])
 
 
 def refuse(why: str) -> NoReturn:

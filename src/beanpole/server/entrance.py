@@ -7,6 +7,7 @@ again when they change, or when an operator asks. Who comes in is given on, and 
 import asyncio
 import os
 import socket
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from beanpole.server.tlscontext import Certificate, ServerContext
     from beanpole.server.tlsfilter import Filter
 
+LOOK_S = 1.0
 Enter = Callable[[int, Place, "Filter | None", "Certificate | None"], object]
 """Takes a client: its descriptor, where it came in, and what its handshake gave; it is to be served, or closed."""
 
@@ -32,14 +34,24 @@ Enter = Callable[[int, Place, "Filter | None", "Certificate | None"], object]
 class Entrance:
     """Where clients come in. Made before anything is bound; raises StartError."""
 
-    def __init__(self, places: Iterable[Place], cert: str, key: str, *, has_users: bool = False) -> None:
-        """`cert` and `key` are the files of TLS, empty: there are none. `has_users`: everybody has to be somebody."""
+    def __init__(self, places: Iterable[Place], cert: str, key: str, *, has_users: bool | None = False) -> None:
+        """`cert` and `key` are the files of TLS, empty: there are none.
+
+        `has_users`: everybody has to be somebody; None: that is not known here, but in the server behind a router.
+        """
         self.places = list(places)
+        if bool(cert) != bool(key):
+            raise StartError("--tls-cert and --tls-key belong together; give both", ExitCode.USAGE)
+        if cert and not any(place.tls for place in self.places):
+            why = "--tls-cert and --tls-key are for a listener with TLS: give -l tls:HOST as well"
+            raise StartError(why, ExitCode.USAGE)
         self.has_key = bool(cert and key)
         self.has_users = has_users
         self.warned: set[float] = set()  # ends of certificates that were said to be near
         self.plain_count = 0  # clients that spoke no TLS where it is spoken, of which was told
         self.handshakes: Handshakes | None = None
+        self.logger: Logger  # set before it is opened or looks
+        self.on_reread: Callable[[], None] | None = None  # called when all certificates were read again
         self.check()
         try:
             self.contexts = {each: context_of(cert, key, each) for each in self.places if each.tls}
@@ -53,9 +65,12 @@ class Entrance:
             if wrong:
                 raise StartError(f"{place.text}: {wrong}", ExitCode.USAGE)
 
-    def bind(self, port: int, handed: list[socket.socket]) -> list[socket.socket]:
-        """Bind all places; `handed` are the sockets of systemd. Raises StartError."""
-        bound = open_all(self.places, port, handed, os.environ)
+    def bind(self, port: int, handed: list[socket.socket], *, shared: bool = False) -> list[socket.socket]:
+        """Bind all places, so that others may as well with `shared`; `handed` are the sockets of systemd.
+
+        Raises StartError.
+        """
+        bound = open_all(self.places, port, handed, os.environ, shared=shared)
         self.places = [place.at(each) for place, each in zip(self.places, bound, strict=True)]
         self.check()
         return bound
@@ -71,15 +86,13 @@ class Entrance:
         self,
         clients: "EventQueue",
         listeners: Sequence[socket.socket],
-        logger: "Logger",
         loop: asyncio.AbstractEventLoop,
         enter: Enter,
     ) -> None:
         """Let clients in by all places, whose sockets listen; the loop is running.
 
-        `enter` is called for those that have spoken TLS, and where there are users for others, else the queue's own.
+        `enter` is called for those that have spoken TLS, and where there may be users for others, else the queue's.
         """
-        self.logger = logger
         self.enter = enter
         self.place_of = {context: place for place, context in self.contexts.items()}
         if self.contexts:
@@ -87,7 +100,7 @@ class Entrance:
         for place, each in zip(self.places, listeners, strict=True):
             if self.handshakes is not None and place.tls:
                 self.handshakes.listen(each.fileno(), self.contexts[place])
-            elif self.has_users:
+            elif self.has_users is not False:
                 clients.greet(each.fileno(), place.is_unix, partial(self.admit, place))
             else:
                 clients.listen(each.fileno(), place.is_unix)
@@ -104,19 +117,36 @@ class Entrance:
 
     def reread(self) -> None:
         """Shake hands with the certificates that are there now."""
+        are_right = True
         for context in self.contexts.values():
             try:
                 context.reread()
             except ValueError as error:
                 log_fault(self.logger, "certificates", str(error))
+                are_right = False
+        if are_right and self.on_reread is not None:
+            self.on_reread()
 
-    def look(self, now_s: float) -> None:
-        """Do what is due each second; `now_s` is in seconds since 1970."""
+    def check_files(self) -> None:
+        """See that this user, too, can read the files of TLS. Raises StartError."""
+        try:
+            for context in self.contexts.values():
+                context.reread()
+        except ValueError as error:
+            why = f"the fronts, which run as --user, can't read what they need: {error}"
+            raise StartError(why, ExitCode.USAGE) from error
+
+    def look_at_handshakes(self) -> None:
+        """Say, each second at most, that clients speak no TLS where it is spoken."""
         if self.handshakes is not None and self.handshakes.counts["plain"] > self.plain_count:
             new_count = self.handshakes.counts["plain"] - self.plain_count
             self.plain_count += new_count
             advice = "connect with beanstalks://, or by stunnel: this listener speaks TLS alone"
             self.logger.warning("no TLS", clients=new_count, advice=advice)
+
+    def look(self, now_s: float) -> None:
+        """Do what is due each second; `now_s` is in seconds since 1970."""
+        self.look_at_handshakes()
         if self.certificates.has_settled(now_s):
             self.reread()
         for context in self.contexts.values():
@@ -124,12 +154,17 @@ class Entrance:
                 self.warned.add(context.ends_at)
                 self.logger.warning("certificate ends", file=context.cert, at=date_text(context.ends_at))
 
+    def look_on(self, loop: asyncio.AbstractEventLoop, wall: Callable[[], float] = time.time) -> None:
+        """Look each second from now on."""
+        self.look(wall())
+        loop.call_later(LOOK_S, self.look_on, loop, wall)
+
     def facts(self, now_s: float) -> Mapping[str, float]:
         """Return what ``stats`` says of handshakes, and for how long the certificate is good."""
-        if self.handshakes is None:
-            return {}
-        found: dict[str, float] = {f"handshakes-{outcome}": count for outcome, count in self.handshakes.counts.items()}
-        found["certificate-seconds-left"] = min(each.ends_at for each in self.contexts.values()) - now_s
+        counts = {} if self.handshakes is None else self.handshakes.counts
+        found: dict[str, float] = {f"handshakes-{outcome}": count for outcome, count in counts.items()}
+        if self.contexts:
+            found["certificate-seconds-left"] = min(each.ends_at for each in self.contexts.values()) - now_s
         return found
 
     def close(self) -> None:

@@ -12,7 +12,8 @@ import mmap
 import os
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from beanpole.process.child import spawn
 from beanpole.process.keeper import Keeper, Pace
@@ -21,6 +22,9 @@ from beanpole.server.epoll import EpollTransport
 from beanpole.server.link import Link
 from beanpole.server.logs import Logger
 from beanpole.server.settings import Settings
+
+if TYPE_CHECKING:
+    from beanpole.server.entrance import Entrance
 
 PACE = Pace(pause_s=0.1, pause_max_s=5.0, ends_max=2**31)
 """How soon a front is started again; it is never given up, for nobody else takes its part of the clients."""
@@ -31,16 +35,25 @@ SLOT = limits.FRONT_SLOT
 class Fronts:
     """All fronts of a server, from the moment at which it serves to its end."""
 
-    def __init__(self, settings: Settings, listeners: list[socket.socket], logger: Logger) -> None:
+    def __init__(
+        self, settings: Settings, listeners: list[socket.socket], logger: Logger, entrance: "Entrance | None" = None
+    ) -> None:
+        """`entrance` is where clients come in; None: at plain addresses. Raises StartError: its files can't be read."""
         self.listeners = listeners
         self.logger = logger
+        self.has_tls = entrance is not None and bool(entrance.contexts)
+        if entrance is not None:
+            entrance.check_files()
+            entrance.on_reread = self.note_reread
         count = min(settings.fronts, settings.connections_max)
         fd = os.memfd_create("beanpole-fronts")
-        os.truncate(fd, mmap.PAGESIZE)
+        os.truncate(fd, limits.FRONT_MEMORY_BYTES)
         self.memory_fd = fd
-        self.numbers = memoryview(mmap.mmap(fd, mmap.PAGESIZE)).cast("q")
+        self.numbers = memoryview(mmap.mmap(fd, limits.FRONT_MEMORY_BYTES)).cast("q")
         self.clients: EpollTransport | None = None  # who serves the server's ends of the links
-        self.all = [Front(self, number, command_of(settings, number, count, len(listeners))) for number in range(count)]
+        places = () if entrance is None else settings.listen
+        commands = [command_of(settings, number, count, len(listeners), places) for number in range(count)]
+        self.all = [Front(self, number, command) for number, command in enumerate(commands)]
         self.waited_for = set(range(count))  # those that have never been there
 
     def start(self, clients: EpollTransport, ready: Callable[[], None], fail: Callable[..., None]) -> None:
@@ -62,6 +75,10 @@ class Fronts:
             self.close()
             self.fail("front can't start", reason=reason)
 
+    def note_reread(self) -> None:
+        """Let all read the certificates again, within a second."""
+        self.numbers[limits.FRONT_REREADS] += 1
+
     def close(self) -> None:
         for each in self.all:
             each.close()
@@ -76,9 +93,21 @@ class Fronts:
         assert self.clients is not None
         slots = [self.numbers[SLOT * each : SLOT * each + SLOT] for each in range(len(self.all))]
         return {
+            **(self.handshakes() if self.has_tls else {}),
             **self.clients.link_facts(),
             "front-frames": str(sum(each[1] for each in slots)),
             "front-wait": f"{sum(each[2] for each in slots) / 1e9:.6f}",
+        }
+
+    def handshakes(self) -> Mapping[str, str]:
+        """Return how many handshakes have ended how."""
+        from beanpole.server.handshakes import OUTCOMES  # noqa: PLC0415 - without TLS nothing of it is needed
+
+        step = len(OUTCOMES)
+        first = range(limits.FRONT_HANDSHAKES, limits.FRONT_HANDSHAKES + len(self.all) * step, step)
+        return {
+            f"handshakes-{outcome}": str(sum(self.numbers[at + number] for at in first))
+            for number, outcome in enumerate(OUTCOMES)
         }
 
 
@@ -140,7 +169,9 @@ class Front(Keeper):
         return reason
 
 
-def command_of(settings: Settings, number: int, count: int, listener_count: int) -> list[str]:
+def command_of(
+    settings: Settings, number: int, count: int, listener_count: int, places: Sequence[str] = ()
+) -> list[str]:
     """Return how a front is started; those that may have a connection more come first."""
     share = settings.connections_max // count + (number < settings.connections_max % count)
     return [
@@ -148,4 +179,6 @@ def command_of(settings: Settings, number: int, count: int, listener_count: int)
         *(f"--number={number + 1}", f"--of={count}", f"--listeners={listener_count}"),
         *(f"--connections-max={share}", f"--log-format={settings.log_format}"),
         f"--one-reply-per-send={settings.one_reply_per_send}",
+        *(f"--tls-cert={settings.tls_cert}", f"--tls-key={settings.tls_key}", f"--users={bool(settings.access)}"),
+        *(f"--listen={each}" for each in places),
     ]

@@ -20,6 +20,9 @@ CLOSED_PER_TURN = 40  # of these that are closed in one turn: 4 ms
 LOOKED_AT_PER_TURN = 500  # connections that are asked in one turn whose they are by new files: 3 ms
 FRONT_SLOT = 8  # numbers of a front in the memory that fronts share: a line of the processor's cache
 FRONTS_MAX = 64  # fronts that have a line of it: what a page has
+FRONT_HANDSHAKES = FRONTS_MAX * FRONT_SLOT  # the first of a front's numbers of handshakes there, for each outcome one
+FRONT_REREADS = 2_047  # the one of how often certificates were read again
+FRONT_MEMORY_BYTES = 16_384  # of all that
 CLUSTER_WAIT_S = 10  # seconds that a node keeps clients which it can't serve: then they may find a better one
 
 # Memory is taken from the heap in blocks of up to so many bytes; a larger one is mapped, and faults in page by page.

@@ -14,6 +14,7 @@ from beanpole.server.logs import Logger
 # How long a log line about a slow turn keeps others like it away; the next one says how many were left out.
 SLOW_TURN_REPORT_NS = 1_000_000_000
 LOG_FULL_REPORT_NS = 60_000_000_000  # how long a log line about a full disk keeps others like it away
+REFUSAL_REPORT_NS = 60_000_000_000  # how long a line about a client that is refused keeps others like it away
 NS_PER_MS = 1_000_000
 
 
@@ -97,6 +98,11 @@ class Observer(Reporter):
         self.logger.error(
             "accepting paused", reason=reason, advice="raise the limit of open files (ulimit -n, LimitNOFILE=)"
         )
+
+    def client_refused(self, listener: str, reason: str) -> None:
+        """A front can't say what a client has shown."""
+        if self.is_due(f"refused {listener}", REFUSAL_REPORT_NS):
+            self.logger.warning("client refused", listener=listener, reason=reason)
 
     def turn_slow(self, slow: SlowTurn) -> None:
         """A turn has kept every client waiting: write a line, or count it as left out."""

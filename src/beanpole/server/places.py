@@ -60,11 +60,11 @@ class Place:
             return self
         return replace(self, address=listener.address_text(bound).removeprefix("tcp:"))
 
-    def check(self, *, has_users: bool, has_key: bool) -> str:
+    def check(self, *, has_users: bool | None, has_key: bool) -> str:
         """What is wrong with this place on such a server; empty: nothing."""
         if self.tls and not has_key:
             return "a place with tls: needs --tls-cert and --tls-key"
-        if self.user and not has_users:
+        if self.user and has_users is False:
             return "user= needs the file of users: give --access as well"
         if has_users and not (self.secure or self.user or self.address.startswith(FD)):
             return "nobody can be anybody there: over plain TCP there is no certificate and no token, so add user=NAME"
@@ -150,7 +150,12 @@ def parse(text: str) -> Place:
 
 
 def open_all(
-    places: Iterable[Place], port: int, handed: list[socket.socket], environment: Mapping[str, str]
+    places: Iterable[Place],
+    port: int,
+    handed: list[socket.socket],
+    environment: Mapping[str, str],
+    *,
+    shared: bool = False,
 ) -> list[socket.socket]:
     """Bind each place, or take the socket that systemd handed over for it; all or nothing. Raises StartError."""
     opened: list[socket.socket] = []
@@ -160,7 +165,7 @@ def open_all(
             if place.address.startswith(FD):
                 opened.append(handed_over(place, by_name))
                 continue
-            opened.append(listener.bind(place.address, limits.TLS_PORT_DEFAULT if place.tls else port))
+            opened.append(listener.bind(place.address, limits.TLS_PORT_DEFAULT if place.tls else port, shared=shared))
             place.prepare(opened[-1])
     except StartError:
         for each in opened:

@@ -36,7 +36,8 @@ class AlwaysLeads:
             if self.host.fronts is None and self.host.door is None:
                 self.clients.listen(each.fileno(), each.family == socket.AF_UNIX)
         if self.host.door is not None:
-            self.host.door.open(self.clients, self.host.listeners, self.host.logger, self.loop)
+            listeners = self.host.listeners if self.host.fronts is None else None
+            self.host.door.open(self.clients, listeners, self.host.logger, self.loop)
             self.host.facts.parts.append(self.host.door.facts)
         self.loop.serve(self.clients)
         self.clients.run_soon()  # what is due does not wait for a client

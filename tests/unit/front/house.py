@@ -19,10 +19,14 @@ Frame = tuple[int, int, bytes]
 
 
 class Observer:
-    """Remembers why accepting paused."""
+    """Remembers why accepting paused, and where a client was refused."""
 
     def __init__(self) -> None:
         self.pauses: list[str] = []
+        self.refused: list[str] = []
+
+    def client_refused(self, listener: str, _reason: str) -> None:
+        self.refused.append(listener)
 
     def accept_paused(self, reason: str) -> None:
         self.pauses.append(reason)
