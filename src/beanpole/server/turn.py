@@ -4,8 +4,8 @@
    It tells the engine by how much the wall clock is ahead, too, so a wall clock that is set is seen by the next turn.
 2. Let the engine do what is due (:meth:`Turn.begin`).
 3. Serve the connections that have something to run: for half of the turn those to which something has just happened
-   and that used little when they were last served, then those that used more. Sessions that others woke go on with what
-   they have buffered.
+   and that used little when they were last served, then those that used more. Where connections have users, this goes
+   for each user's part of the turn. Sessions that others woke go on with what they have buffered.
 4. Give the log the records of the turn.
 5. Send what is durable, once for each connection; the rest is held until the log says so (:meth:`Turn.send_held`).
 6. Read the clock again, which shows how long the turn took; who runs the turn does that, too (:meth:`Turn.note_end`).
