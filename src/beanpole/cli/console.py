@@ -5,6 +5,7 @@ import ipaddress
 import os
 import secrets
 import socket
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -133,7 +134,7 @@ def console(urls: tuple[tuple[str, str], ...], map_file: Path | None, **given: A
     from beanpole.server.logs import open_logger
     from beanpole.server.process import write_ready_file
 
-    handed_over, pairs = given["handed_over"], None
+    handed_over, pairs, users = given["handed_over"], None, users_of(given)
     map_file = None if handed_over else map_to_see(map_file)
     if map_file is not None:
         sources = sources_of_map(map_file)
@@ -153,7 +154,7 @@ def console(urls: tuple[tuple[str, str], ...], map_file: Path | None, **given: A
         given["hosts"],
         given["tube_patterns"],
         Path(given["token_file"]) if given["token_file"] else None,
-        users_of(**{name: given[name] for name in ("access", "tokens", "token_file")}),
+        users,
         secrets.token_bytes(KEY_BYTES) if given["key"] is None else read_key(given["key"]),
         is_reached=any(map(is_reached, listeners)),
         hide_bodies=given["hide_bodies"],
@@ -196,15 +197,16 @@ def is_reached(listening: socket.socket) -> bool:
     return not ipaddress.ip_address(listening.getsockname()[0].partition("%")[0]).is_loopback
 
 
-def users_of(access: Path | None, tokens: Path | None, token_file: str) -> "AccessFiles | None":
+def users_of(given: Mapping[str, Any]) -> "AccessFiles | None":
     """Return the users who may log in; None: there are none. Raises StartError: a file is wrong, or one lacks."""
     from beanpole.access.watch import AccessFiles
 
+    access, tokens = given["access"], given["tokens"]
     if access is None:
         if tokens is not None:
             raise StartError("--tokens needs the file of users: give --access as well", ExitCode.USAGE)
         return None
-    if tokens is None and not token_file:
+    if tokens is None and not given["token_file"]:
         raise StartError("--access: users log in here by tokens: give --tokens as well", ExitCode.USAGE)
     try:
         return AccessFiles(access, tokens)

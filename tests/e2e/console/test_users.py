@@ -4,12 +4,15 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from beanpole.access import tokens
+from beanpole.errors import ExitCode
+from tests.e2e.cli.conftest import run
 from tests.e2e.console.person import person
-from tests.e2e.console.process import Answer, Console
+from tests.e2e.console.process import Answer, Console, console
 from tests.e2e.console.test_served import console_of, pid_of
 from tests.e2e.process import Process, serving, wait_until
 from tests.servers import HOST
@@ -160,3 +163,16 @@ def test_cookies_outlive_the_console(site: Site) -> None:
     os.kill(pid_of(site.process), signal.SIGKILL)
     pid_of(site.process, starts=2)
     wait_until(lambda: root.get("/").status == 200, "the session goes on")
+
+
+def test_a_console_by_itself_has_users_too(tmp_path: Path) -> None:
+    access, file = tmp_path / "access.toml", tmp_path / "tokens"
+    access.write_text("[user.eve]\nadmin = true\n")
+    access.chmod(0o644)
+    token = tokens.add(file, "eve").decode()
+    for flags, why in {("--access", str(access)): "give --tokens", ("--tokens", str(file)): "give --access"}.items():
+        refused = run("console", *flags)
+        assert (refused.code, why in refused.err) == (ExitCode.USAGE, True), refused.err
+    with console("--url", f"{HOST}:1", "--access", str(access), "--tokens", str(file)) as alone:
+        found = [alone.get("/api/v1/servers", Authorization=f"Bearer {each}").status for each in (token, OLD)]
+        assert found == [200, 401]
