@@ -25,6 +25,7 @@ from benchmarks.bench.load import Load
 from benchmarks.bench.measure import SETUP_LIMIT_S, WARM_UP_S
 from benchmarks.bench.plan import Group
 from benchmarks.bench.server import HOST, OURS, Address, Server, free_port, running, stop
+from tests.servers import certificates, server_certificate
 
 LARGE_BYTES = 67_108_864
 ROUTE = (*OURS[:3], "route")
@@ -106,6 +107,18 @@ def routed(flags: tuple[str, ...], *, unix: bool = False) -> Iterator[Way]:
 
 
 @contextmanager
+def encrypted(flags: tuple[str, ...]) -> Iterator[Way]:
+    """A router whose link has TLS."""
+    pair, port = server_certificate(), free_port()
+    tls = ("-l", f"tls:{HOST}:{port}", "--tls-cert", str(pair.cert), "--tls-key", str(pair.key))
+    with (
+        straight((*tls, *flags)) as way,
+        behind(way.servers, "--to", f"beanstalks://{HOST}:{port}", "--ca", str(certificates.made("ca").cert)) as found,
+    ):
+        yield found
+
+
+@contextmanager
 def mapped(count: int, flags: tuple[str, ...]) -> Iterator[Way]:
     """A router carries the clients to so many shards. The tube `pinned` is on the first, `spread` on all."""
     with ExitStack() as stack:
@@ -139,6 +152,7 @@ WAYS: dict[str, Callable[[tuple[str, ...]], AbstractContextManager[Way]]] = {
     "8 fronts": partial(fronted, 8),
     "router": routed,
     "unix router": partial(routed, unix=True),
+    "TLS router": encrypted,
     "1 shard": partial(mapped, 1),
     "2 shards": partial(mapped, 2),
     "4 shards": partial(mapped, 4),

@@ -129,6 +129,11 @@ def locked(path: Path, flags: int = 0) -> Iterator[int]:
             os.close(fd)
 
 
+def new_token() -> bytes:
+    """Return a token that nobody can guess."""
+    return f"bp_{secrets.token_urlsafe(TOKEN_BYTES)}".encode()
+
+
 def add(path: Path, user: str, until: float | None = None, words: str = "") -> bytes:
     """Make a token and append its line; a file that is not there is made, for its user alone.
 
@@ -139,7 +144,7 @@ def add(path: Path, user: str, until: float | None = None, words: str = "") -> b
         AccessError: something is wrong with the file, which is left as it is.
         OSError: it can't be written.
     """
-    token = f"bp_{secrets.token_urlsafe(TOKEN_BYTES)}".encode()
+    token = new_token()
     line = f"{user} sha256:{sha256(token).hexdigest()}"
     line += f" until={date_text(until)}" if until is not None else ""
     line += f" # {words}" if words else ""

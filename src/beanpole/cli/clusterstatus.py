@@ -134,6 +134,17 @@ def clocks_of(alive: "list[NodeState]") -> list[str]:
     return warnings
 
 
+def users_of(found: "Status", alive: "list[NodeState]") -> list[str]:
+    """Say that nodes know other users or tokens than others do."""
+    known: dict[str, list[str]] = {}
+    for each in alive:
+        known.setdefault(found.users.get(each.name, ""), []).append(each.name)
+    if len(known) < 2:
+        return []
+    names = " and ".join(", ".join(each) for each in known.values())
+    return [f"the files of users or tokens of {names} differ: after a fail-over those of the new leader hold"]
+
+
 def warnings_of(found: "Status") -> list[str]:
     """Return what an operator should know, and do."""
     warnings = []
@@ -175,6 +186,7 @@ def warnings_of(found: "Status") -> list[str]:
         why = "the log of the node that leads says why" if found.is_led else "no node leads"
         warnings.append(f"jobs have waited for {found.inbox.oldest_s:.0f} s in the inbox: {why}")
     warnings += clocks_of(alive)
+    warnings += users_of(found, alive)
     warnings += [
         f"segment {found.segments[0]} is kept: {name or 'a session'} (process {pid}) has held it for {seconds:.0f} s"
         for name, pid, seconds in found.readers

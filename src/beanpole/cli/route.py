@@ -118,6 +118,8 @@ def route(to: tuple[str, ...], map_file: Path | None, **given: Any) -> int:
 
     if (map_file is None) == (not to):
         raise click.UsageError("exactly one of --to and --map says where the servers are")
+    if any(each.startswith(TLS_SCHEME) for each in to) or map_file is not None:
+        import beanpole.front.tlswire  # noqa: F401 - the user that this becomes may not read it
     servers = [*map(Address.of, to)] if map_file is None else nodes_of(map_file)
     login = login_of(click.get_current_context(), given, *servers, url="to" if to else "")
     to = targets_of(servers)

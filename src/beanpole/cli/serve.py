@@ -172,13 +172,22 @@ NOT_IN_A_CLUSTER = {
 }
 
 
-def passing() -> "Passing":
-    """Return how a node of a cluster passes its clients on while it follows."""
+def passing(cluster_ca: str) -> "Passing":
+    """Return how a node of a cluster passes its clients on while it follows. Raises UsageError: the file is wrong."""
+    import beanpole.front.tlswire  # noqa: F401 - the user that this becomes may not read it
+    from beanpole.client.login import Login
+    from beanpole.errors import ArgumentError
+    from beanpole.front.entering import enter
     from beanpole.front.front import Front
     from beanpole.front.uplink import Uplink
     from beanpole.server.clusterroles import Passing
 
-    return Passing(Front, Uplink)
+    ca = cluster_ca or None
+    try:
+        Login(ca).context()
+    except ArgumentError as error:
+        raise click.UsageError(f"--cluster-ca: {error}") from error
+    return Passing(Front, Uplink, lambda key: Login(ca, token=key or None), enter)
 
 
 def is_given(ctx: click.Context, name: str) -> bool:
@@ -188,9 +197,10 @@ def is_given(ctx: click.Context, name: str) -> bool:
 def check_cluster(ctx: click.Context, given: dict[str, Any]) -> None:
     """Refuse what makes no sense in a cluster, or without one; warn of what is unsafe. Nothing is bound yet."""
     if not given["cluster"]:
-        if given["node"] or given["advertise"] or is_given(ctx, "cluster_wait_s"):
+        if given["node"] or given["advertise"] or given["cluster_ca"] or is_given(ctx, "cluster_wait_s"):
             raise click.UsageError(
-                "--node, --advertise and --cluster-wait are for a node of a cluster; give --cluster as well"
+                "--node, --advertise, --cluster-ca and --cluster-wait are for a node of a cluster; give --cluster as"
+                " well"
             )
         return
     if not given["node"]:
@@ -368,7 +378,7 @@ def serve(ctx: click.Context, /, **given: Any) -> int:
     warn_of_ignored(ctx, given)
     given["fsync_ms"] = None if given.pop("no_fsync") else given["fsync_ms"] or 0
     settings = Settings(**given)
-    return int(app.serve(settings, passing=passing() if settings.cluster else None))
+    return int(app.serve(settings, passing=passing(settings.cluster_ca) if settings.cluster else None))
 
 
 serve.epilog = notes_of(serve) + EXIT_CODES

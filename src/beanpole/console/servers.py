@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from beanpole.address import SCHEME
+from beanpole.address import SCHEME, TLS_SCHEME
 from beanpole.client import Address, AsyncClient, Stats, StatsTube
 from beanpole.console.history import History
 from beanpole.console.metrics.metered import Meter
@@ -98,7 +98,8 @@ class Server:
             address, scheme = self.source.address, SCHEME
             if address is not None:
                 scheme = address.scheme
-            return client_of(Address.from_url(scheme + leader), self.source.login)
+            url = leader if leader.startswith(TLS_SCHEME) else scheme + leader
+            return client_of(Address.from_url(url), self.source.login)
         if self._pairs is not None:
             return client_of(self._pairs.others[purpose.value])
         assert self.source.address is not None, "a server without an address has handed over pairs"

@@ -16,7 +16,7 @@ class TlsWire(Wire):
     """A connection with TLS, of which a record at a time is given to OpenSSL: what is left is for who goes on."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, link: socket.socket, context: ssl.SSLContext, name: str
+        self, loop: asyncio.AbstractEventLoop, link: socket.socket, context: ssl.SSLContext, name: str | bytes
     ) -> None:
         super().__init__(loop, link)
         self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()

@@ -230,7 +230,7 @@ class Uplink:
         from beanpole.front.tlswire import TlsWire  # noqa: PLC0415 - a front without TLS does not load it
 
         assert self.login is not None, "it says who is believed"
-        wire = TlsWire(self.loop, link, self.login.context(), host)
+        wire = TlsWire(self.loop, link, self.login.context(), name)
         await wire.shake_hands()
         return wire
 

@@ -13,6 +13,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from beanpole import limits
+from beanpole.address import TLS_SCHEME
 from beanpole.engine.engine import Engine
 from beanpole.errors import BeanpoleError, ExitCode, StartError
 from beanpole.log import limits as log_limits
@@ -53,8 +54,11 @@ class ClusterNode:
         self.observer = ClusterObserver(self.logger)
         self.roles = Roles(host, self.observer, self.serve_console, passing)
         self.answered = ""
+        self.has_users = host.door is not None and host.door.files is not None
+        self.told_users = ""  # the digest of their files that was said
+        self.telling: asyncio.Task[None] | None = None
         self.node = Node(
-            opener(settings.cluster, settings.node),
+            opener(settings.cluster, settings.node, makes_key=self.has_users),
             note={
                 "node": settings.node,
                 "address": self.advertised(),
@@ -116,13 +120,19 @@ class ClusterNode:
 
     def advertised(self) -> str:
         """Return the address at which clients and other nodes reach this one."""
+        door = self.host.door
         tcp = [each for each in self.host.listeners if each.family != socket.AF_UNIX]
+        scheme = ""
+        if door is not None and door.entrance.contexts:
+            pairs = zip(door.entrance.places, self.host.listeners, strict=True)
+            tcp = [each for place, each in pairs if place.is_for_nodes]
+            scheme = TLS_SCHEME
         if self.settings.advertise:
-            return self.settings.advertise
+            return scheme + self.settings.advertise
         if len(tcp) == 1:
             host, port = tcp[0].getsockname()[:2]
             if not ipaddress.ip_address(host).is_unspecified:
-                return f"[{host}]:{port}" if tcp[0].family == socket.AF_INET6 else f"{host}:{port}"
+                return scheme + (f"[{host}]:{port}" if tcp[0].family == socket.AF_INET6 else f"{host}:{port}")
         raise StartError(
             "the other nodes can't know where this one is reached: give --advertise HOST:PORT", ExitCode.USAGE
         )
@@ -169,6 +179,7 @@ class ClusterNode:
         while True:
             await asyncio.sleep(CLUSTER_WATCH_S)
             self.look_for_question()
+            self.tell_users()
             leading = self.node.leading
             if leading is None or leading is not sent_away:
                 sent_away = None
@@ -188,6 +199,21 @@ class ClusterNode:
                 sent_away = None
                 self.logger.info("clients taken again")
                 self.roles.accept()
+
+    def tell_users(self) -> None:
+        """Let `beanpole cluster status` know which users and tokens this node knows, when that has changed."""
+        assert self.settings.cluster is not None
+        digest = self.host.door.digest if self.has_users and self.host.door is not None else ""
+        if digest == self.told_users or not self.node.has_reported or (self.telling and not self.telling.done()):
+            return
+        self.told_users = digest
+        self.telling = self.loop.create_task(self.say_users(self.settings.cluster, digest))
+
+    async def say_users(self, url: str, digest: str) -> None:
+        try:
+            await admin.note_users(url, self.settings.node, digest)
+        except (BeanpoleError, OSError):
+            self.told_users = ""  # it is said again
 
     def look_for_question(self) -> None:
         """Answer `beanpole cluster verify`: a leader at its next row, a follower at the last one that it applied."""

@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import functools
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from beanpole.access.tokens import digest_of
 from beanpole.engine.engine import Engine
 from beanpole.log.encoder import Encoder
 from beanpole.log.postgres.leader import Leading
@@ -22,6 +24,9 @@ from beanpole.server.eventqueue import now_ns
 from beanpole.server.host import Host
 from beanpole.server.roles import open_clients
 from beanpole.server.turn import Turn, nothing
+
+if TYPE_CHECKING:
+    from beanpole.server.eventqueue import EventQueue
 
 LEADER_SILENT_NS = 5_000_000_000  # without the leader's address, after which a node says so to the others
 
@@ -52,7 +57,7 @@ class Front(Protocol):
     def close_clients(self) -> None:
         """Close every client, also those that wait for a link."""
 
-    def take_waiting(self) -> Sequence[tuple[int, bool, object, object]]:
+    def take_waiting(self) -> Sequence[tuple[int, bool, Any, Any]]:
         """Give up the clients of which nothing was read; return their descriptors, and which are Unix sockets."""
 
 
@@ -75,6 +80,8 @@ class Passing:
 
     front: Callable[..., Front]
     uplink: Callable[..., Uplink]
+    login: Callable[[str], object] = lambda _key: None  # what a node with this key shows to another; empty: it has none
+    enter: Callable[..., object] = nothing  # lets a client into a front that has come in by an entrance
 
 
 class InboxClient:
@@ -119,6 +126,8 @@ class Roles:
         front.run_soon = lambda: loop.call_soon(front.poll)
         loop.add_reader(front.fileno(), front.poll)
         self.make_uplink = passing.uplink
+        self.login = passing.login
+        self.enter_front = functools.partial(passing.enter, front)
         self.clients: EpollTransport | None = None
         self.log: Leading | None = None
         self.leader = ""  # the address of the leader that is followed; empty: there is none
@@ -127,6 +136,11 @@ class Roles:
         self.reached_ns = 0  # when the link to the leader was lost, or this node began to look for it
         self.turns_away = False
         self.is_stopping = False
+        self.door = host.door
+        self.key = ""  # by which nodes with users know each other
+        if self.door is not None:
+            host.facts.parts.append(self.door.facts)
+            self.door.watch(host.logger, loop)
 
     @property
     def unreached_s(self) -> float:
@@ -140,6 +154,7 @@ class Roles:
 
     def make_engine(self, records: Encoder, settings: ClusterSettings) -> Engine:
         """Return an empty engine."""
+        self.key = settings.key if self.door is not None and self.door.files is not None else ""
         engine = Engine(settings.body_bytes_max, 0, self.all_facts, records)
         self.host.equip(engine)
         return engine
@@ -166,13 +181,19 @@ class Roles:
         self.leader = note["address"]
         self.reached_ns = now_ns()
         self.uplink = self.make_uplink(
-            self.front, [self.leader], cluster, epoch, on_open=self.leader_reached, on_failure=self.leader_not_reached
+            self.front,
+            [self.leader],
+            cluster,
+            epoch,
+            login=self.login(self.key),
+            on_open=self.leader_reached,
+            on_failure=self.leader_not_reached,
         )
         self.uplink.start()
 
     def stop_following(self) -> None:
         """Close the clients that are passed to a leader; those of which nothing was read wait, and new ones."""
-        self.front.stop_accepting()
+        self.stop_accepting(self.front)
         self.leader = ""
         self.has_link = False
         if self.uplink is not None:
@@ -188,9 +209,13 @@ class Roles:
     def leader_reached(self, _address: str) -> None:
         """Take clients: there is a link for them."""
         self.has_link = True
-        self.front.stop_accepting()
-        for fd, each in zip(self.listen(), self.listeners, strict=True):
-            self.front.listen(fd, each.family == socket.AF_UNIX)
+        self.stop_accepting(self.front)
+        fds = self.listen()
+        if self.door is not None:
+            self.door.entrance.open(cast("EventQueue", self.front), self.listeners, self.loop, self.enter_front)
+        else:
+            for fd, each in zip(fds, self.listeners, strict=True):
+                self.front.listen(fd, each.family == socket.AF_UNIX)
         self.host.ready()
 
     def leader_not_reached(self, address: str, reason: str, _is_refusal: bool) -> None:
@@ -203,12 +228,14 @@ class Roles:
             self.send_away()
             self.observer.clients_sent_away("the leader is not reached", self.unreached_s)
 
-    def answer_link(self, fd: int, came: bytes, _is_unix: bool, _tls: object) -> None:
+    def answer_link(self, fd: int, came: bytes, _is_unix: bool, tls: object) -> None:
         """Say who leads to a front that asks for a link to any server; close a node that takes this one for the leader.
 
-        Two nodes that take each other for the leader must not go on for ever.
+        Two nodes that take each other for the leader must not go on for ever. Who asks by TLS asks the next one itself.
         """
         with socket.socket(fileno=fd) as asking, contextlib.suppress(OSError):
+            if tls is not None:
+                return
             said = read_first_line(came or asking.recv(LINK_LINE_BYTES_MAX))
             if said is not None and said[:2] == ("-", 0) and self.leader:
                 asking.send(leader_line(self.leader))
@@ -224,6 +251,12 @@ class Roles:
         self.turns_away = False
         return [each.fileno() for each in self.listeners]
 
+    def stop_accepting(self, clients: Any) -> None:  # noqa: ANN401 - a front, or what serves clients here
+        """Accept no more clients, and end the handshakes of those that have come."""
+        clients.stop_accepting()
+        if self.door is not None:
+            self.door.entrance.close()
+
     @property
     def holds_clients(self) -> bool:
         """Whether clients can connect, and are not closed at once."""
@@ -231,10 +264,10 @@ class Roles:
 
     def send_away(self) -> None:
         """Close every client, and each that comes, until there is something to serve them with."""
-        self.front.stop_accepting()
+        self.stop_accepting(self.front)
         self.front.close_clients()
         if self.clients is not None:
-            self.clients.stop_accepting()
+            self.stop_accepting(self.clients)
             self.clients.close_clients()
         if not self.turns_away:
             self.turns_away = True
@@ -259,16 +292,29 @@ class Roles:
         log.start(clients.send_held, lambda _: None)
         log.inbox.put = InboxClient(clients.turn, lambda: now_ns() + clients.clock_offset_ns).put
         self.serve_console(clients)
-        for fd, is_unix, *_ in self.front.take_waiting():
-            clients.take(fd, is_unix)
         self.accept()
+        self.take_waiting(clients)
         self.loop.add_reader(clients.fileno(), clients.run)
         clients.run_soon()  # what is due does not wait for a client
         self.host.ready()
 
+    def take_waiting(self, clients: EpollTransport) -> None:
+        """Serve those here that have waited for a link to a leader."""
+        for fd, is_unix, tls, origin in self.front.take_waiting():
+            if self.door is None or origin is None:
+                clients.take(fd, is_unix)
+            else:
+                place, certificate = origin
+                self.door.enter(fd, place, tls, certificate)
+
     def accept(self) -> None:
         assert self.clients is not None
         self.clients.take_clients()
+        if self.door is not None:
+            self.listen()
+            self.door.node_digest = digest_of(self.key.encode()) or b""
+            self.door.open(self.clients, self.listeners, self.host.logger, self.loop)
+            return
         for fd, each in zip(self.listen(), self.listeners, strict=True):
             self.clients.listen(fd, each.family == socket.AF_UNIX)
 
@@ -277,7 +323,7 @@ class Roles:
         if self.clients is not None and self.log is not None:
             self.log.inbox.put = None
             self.loop.remove_reader(self.clients.fileno())
-            self.clients.stop_accepting()
+            self.stop_accepting(self.clients)
             # While a client never stops sending, each turn asks for the next, and there is always something to append.
             self.clients.turn.run_soon = nothing
 
@@ -291,7 +337,9 @@ class Roles:
             return
         self.clients.turn.stop()
         self.loop.remove_reader(self.clients.fileno())
-        self.clients.stop_accepting()
+        self.stop_accepting(self.clients)
+        if self.door is not None:
+            self.door.leave()
         self.clients.close_all()
         self.clients = self.log = None
         self.serve_console(None)

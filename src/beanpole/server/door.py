@@ -57,6 +57,9 @@ class Door:
         self.asked = False  # the files are to be read whether they have changed or not
         self.reading: asyncio.Future[Access | AccessError] | None = None
         self.looking: list[Entry] = []  # who may have to go
+        self.clients: EpollTransport | None = None  # whom it lets in; None: a node that follows, whose leader does
+        self.is_watching = False
+        self.digest = ""  # of the files of users and tokens; empty: there are none
         self.counts = dict.fromkeys(("refused", "pushed out", "too slow", "ended"), 0)
         listeners = [each.user for each in places if each.user]
         self.entrance = Entrance(places, settings.tls_cert, settings.tls_key, has_users=bool(settings.access))
@@ -89,23 +92,35 @@ class Door:
     ) -> None:
         """Let clients in by all places, or, without sockets, over the links of fronts; the loop is running."""
         self.clients = clients
-        self.logger = logger
         engine = clients.turn.engine
-        self.audit = Audit(self.logger, clients.turn.describe)
+        self.audit = Audit(logger, clients.turn.describe)
         if self.files is not None:
             engine.audit = self.audit.acted
-        self.loop = loop
         self.strangers_max = max(1, min(clients.connections_max, clients.sockets_max) // limits.STRANGERS_PART)
         clients.guard = self
         clients.turn.by_user = self.files is not None
-        self.entrance.logger = logger
         if listeners is not None:
             self.entrance.open(clients, listeners, loop, self.enter)
-        self.loop.call_later(LOOK_S, self.look)
+        self.watch(logger, loop)
+
+    def leave(self) -> None:
+        """Let nobody in any more, and forget those who were: they are closed, and another node leads."""
+        self.entrance.close()
+        self.clients = None
+        self.node_digest = b""
+
+    def watch(self, logger: "Logger", loop: asyncio.AbstractEventLoop) -> None:
+        """Look at the files each second from here on."""
+        self.logger = self.entrance.logger = logger
+        self.loop = loop
+        if not self.is_watching:
+            self.is_watching = True
+            loop.call_later(LOOK_S, self.look)
 
     def enter(self, fd: int, place: Place, tls: "Filter | None", certificate: "Certificate | None") -> None:
         """Let a client in that has connected at a place, or close it."""
         way = Socket() if tls is None else tls_socket(tls)
+        assert self.clients is not None, "it lets them in by itself"
         if self.files is None:
             self.clients.take(fd, place.is_unix, way)
             return
@@ -156,7 +171,7 @@ class Door:
     def put_out(self, entry: Entry, what: str, why: str) -> None:
         """Close a connection."""
         connection = entry.connection
-        if connection is None:
+        if connection is None or self.clients is None:
             return
         self.counts[what] += 1
         self.report("connection closed by access", entry, why)
@@ -199,8 +214,9 @@ class Door:
     def look(self) -> None:
         """Do what is due each second."""
         self.loop.call_later(LOOK_S, self.look)
-        self.audit.flush()
         now_s = self.wall()
+        if self.clients is not None:
+            self.audit.flush()
         for until_s in [each for each in self.ends if each <= now_s]:
             self.look_again(self.ends[until_s])
         self.look_again(each for each in self.crowd if now_s - each.since_s >= limits.STRANGER_S)
@@ -232,8 +248,9 @@ class Door:
             return
         self.take_users(access, before)
         self.logger.info("access read", users=len(access.users), tokens=len(access.tokens))
-        self.clients.turn.engine.rights_changed()
-        self.loop.call_soon(lambda: self.compare(access, before))
+        if self.clients is not None:
+            self.clients.turn.engine.rights_changed()
+            self.loop.call_soon(lambda: self.compare(access, before))
 
     def compare(self, access: Access, before: Access) -> None:
         """Look at all clients again if one may be somebody else by what was read: in a turn of its own, as it takes ms.
@@ -245,6 +262,8 @@ class Door:
 
     def take_users(self, access: Access, before: Access | None) -> None:
         """Give the users of the files their rights; those that are in none any more have none."""
+        assert self.files is not None, "they were read"
+        self.digest = self.files.digest()
         self.token_end_s = 0.0
         known = {} if before is None else before.users
         for name, config in access.users.items():
@@ -259,7 +278,8 @@ class Door:
 
     def entries(self) -> list[Entry]:
         """Return the entries of all clients that are somebody's."""
-        return [each for each in self.clients.entries() if each.found is not None]
+        entries = [] if self.clients is None else self.clients.entries()
+        return [each for each in entries if each.found is not None]
 
     def look_again(self, entries: Iterable[Entry]) -> None:
         """Put those out who have no time left, or are somebody else by now, or nobody: a piece of them a turn."""
@@ -329,15 +349,20 @@ def tls_socket(tls: "Filter") -> Socket:
 
 def open_door(settings: "Settings") -> Door:
     """Return the door that the settings ask for. Raises StartError: they make no sense, or a file is wrong."""
-    if settings.cluster:
-        refuse("--access, tls: and what stands behind an address are not for a node of a --cluster yet")
+    places = [parse(each) for each in settings.listen]
+    has_more = bool(settings.access) or any(place.tls for place in places)
+    if settings.cluster and has_more and not any(place.is_for_nodes for place in places):
+        refuse(
+            "a node of a --cluster with users or TLS needs a place at which the others reach it: -l tls:HOST, with"
+            " client-cert=optional if it has a client-ca="
+        )
     if settings.http and settings.access and not (settings.tokens or settings.http_token_file):
         refuse("--http with --access: users log in there by tokens, so give --tokens as well")
     if settings.tokens and not settings.access:
         refuse("--tokens needs the file of users: give --access as well")
     if not settings.listen and settings.access:
         refuse("--access needs places to listen: give -l, as in -l tls:0.0.0.0 or -l unix:PATH")
-    return Door(settings, [parse(each) for each in settings.listen])
+    return Door(settings, places)
 
 
 def refuse(why: str) -> NoReturn:

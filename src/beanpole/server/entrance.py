@@ -94,6 +94,7 @@ class Entrance:
         `enter` is called for those that have spoken TLS, and where there may be users for others, else the queue's.
         """
         self.enter = enter
+        self.plain_count = 0
         self.place_of = {context: place for place, context in self.contexts.items()}
         if self.contexts:
             self.handshakes = open_handshakes(clients, loop, self.shaken)

@@ -138,6 +138,14 @@ OPTIONS = (
         help="With --cluster: where clients and other nodes reach this one.  [default: its only address]",
     ),
     Option(
+        "--cluster-ca",
+        kind="path",
+        waits=True,
+        default="",
+        metavar="FILE",
+        help="With --cluster and tls: trust the CAs in FILE for the other nodes.  [default: the system's]",
+    ),
+    Option(
         "--cluster-wait",
         "cluster_wait_s",
         kind="seconds",

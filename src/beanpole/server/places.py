@@ -54,6 +54,11 @@ class Place:
         """Whether nobody between can read what comes here, so that a token may."""
         return self.tls or self.is_unix
 
+    @property
+    def is_for_nodes(self) -> bool:
+        """Whether the other nodes of a cluster may come in here: by TLS, and without a certificate."""
+        return self.tls and not (self.client_ca and self.certificate_required)
+
     def at(self, bound: socket.socket) -> "Place":
         """Return the place as what it is: a socket of systemd is a Unix socket, or a port."""
         if not self.address.startswith(FD):

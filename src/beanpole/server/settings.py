@@ -43,6 +43,7 @@ class Settings:
     cluster: str | None = None  # where its log is, a libpq connection string; None: this server is no node of one
     node: str = ""  # the name of this node
     advertise: str = ""  # where others reach this one, HOST:PORT; empty: where it listens, if that is one TCP address
+    cluster_ca: str = ""  # who signs the certificates of the other nodes, in PEM; empty: those whom the system trusts
     cluster_wait_s: int = server_limits.CLUSTER_WAIT_S  # without a confirmed row, or a leader, until clients are closed
 
     # The console.

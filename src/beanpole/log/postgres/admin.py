@@ -121,6 +121,9 @@ class Status:
     hidden: str
     """Why it can't be read which nodes there are; empty: it can."""
 
+    users: dict[str, str]
+    """By the names of nodes, a digest of the users and tokens that each knows; of those that have any."""
+
     standbys: list[tuple[str, str, str]]
     inbox: InboxState | None
     """What waits in the inbox; None: there is no inbox, or its rows can't be seen."""
@@ -266,6 +269,7 @@ async def status(conninfo: str) -> Status:
             tip=await last_row(store, segments),
             nodes=nodes,
             hidden=hidden,
+            users={name.removeprefix(schema.USERS): digest for name, digest in await store.fetch(schema.ALL_USERS)},
             standbys=[tuple(each) for each in await store.fetch(STANDBYS)],
             inbox=await inbox_state(store),
         )
@@ -405,6 +409,15 @@ async def step_down(
 def newest(nodes: list[NodeState], names: list[str]) -> str:
     """Return which of some nodes has applied most."""
     return max((each for each in nodes if each.name in names), key=lambda each: each.applied).name
+
+
+async def note_users(conninfo: str, node: str, digest: str) -> None:
+    """Note which users and tokens a node knows, by a digest of its files."""
+    connection = await connect(conninfo, "users")
+    async with connection:
+        with errors_translated():
+            await connection.execute(schema.WAIT_FOR_NO_STANDBY.encode())
+            await connection.execute(schema.SET.encode(), [schema.USERS + node, digest])
 
 
 async def note_stop(conninfo: str, writer: bytes, loss: str, era: int, cluster: str) -> None:

@@ -265,5 +265,6 @@ async def read_settings(
         body_bytes_max=int(values["body_bytes_max"]),
         era=int(values.get("era", 0)),
         shard=read_numbers(values["shard"]) if "shard" in values else (),
+        key=values.get("key", ""),
     )
     return settings, values

@@ -18,6 +18,7 @@ from typing import Any
 import psycopg
 from psycopg import pq
 
+from beanpole.access.tokens import new_token
 from beanpole.log import limits
 from beanpole.log.postgres import inboxschema, schema
 from beanpole.log.postgres.connection import (
@@ -389,8 +390,10 @@ async def wait_for_socket(loop: asyncio.AbstractEventLoop, fd: int, *, writing: 
             loop.remove_writer(fd)
 
 
-def opener(conninfo: str, name: str, limit_s: float = limits.OPEN_S) -> Callable[[], "asyncio.Future[PostgresStore]"]:
-    """Return what opens connections of a node.
+def opener(
+    conninfo: str, name: str, limit_s: float = limits.OPEN_S, *, makes_key: bool = False
+) -> Callable[[], "asyncio.Future[PostgresStore]"]:
+    """Return what opens connections of a node; `makes_key`: it has users, so nodes have to know each other.
 
     It works with no server of a lower timeline than it has seen, nor with one of another system. Each connection tries
     the hosts in another order: a primary whose manager stands still takes writes when another was promoted long ago,
@@ -402,6 +405,9 @@ def opener(conninfo: str, name: str, limit_s: float = limits.OPEN_S) -> Callable
     async def look_at(connection: psycopg.AsyncConnection) -> tuple[Server, Settings, str]:
         with errors_translated():
             settings, values = await read_settings(connection)
+            if makes_key and not settings.key:
+                await connection.execute(schema.MAKE_KEY.encode(), [new_token().decode()])
+                settings, values = await read_settings(connection)
             server = await read_server(connection, values["durability"])
             return server, settings, await check_durability(connection, values["durability"])
 

@@ -79,6 +79,14 @@ UNREADABLE = "unreadable "
 
 SET = f"insert into {SCHEMA}.setting values (%s, %s) on conflict (name) do update set value = excluded.value"
 
+MAKE_KEY = f"insert into {SCHEMA}.setting values ('key', %s) on conflict do nothing"
+"""Sets the key by which nodes with users know each other, unless there is one."""
+
+USERS = "users "
+"""What the name of a setting begins with that says which users and tokens a node knows; behind it stands its name."""
+
+ALL_USERS = f"select name, value from {SCHEMA}.setting where starts_with(name, '{USERS}')"
+
 COMPLAIN = SET
 
 COMPLAINTS = f"select name, value from {SCHEMA}.setting where starts_with(name, '{UNREADABLE}') order by name"

@@ -5,7 +5,7 @@ opened. Whoever opens it has been told that the server is the one that it may wo
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from beanpole.errors import BeanpoleError
@@ -140,6 +140,9 @@ class Settings:
 
     shard: tuple[int, ...] = ()
     """The numbers of the shard that the cluster is, which rise; (): it was given none."""
+
+    key: str = field(default="", repr=False, compare=False)
+    """By which nodes with users know each other, a token; empty: there was none yet."""
 
 
 @dataclass(frozen=True, slots=True)

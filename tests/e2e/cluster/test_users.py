@@ -1,0 +1,124 @@
+"""A cluster of nodes with users and TLS: who a client is says the leader, whichever node it is connected to."""
+
+import signal
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import pytest
+
+from beanpole.access import tokens
+from tests.certificates import made
+from tests.e2e.cluster.conftest import Cluster
+from tests.e2e.process import Client, Process, serving, start_in_vain, wait_until
+from tests.servers import HOST, REPLY_TIMEOUT_S, server_certificate
+
+USERS = """
+[user.shop]
+put = ["orders"]
+
+[user.mail]
+put = ["mail"]
+"""
+
+
+class Installation:
+    """A cluster, and the files of its nodes."""
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        self.cluster = cluster
+        self.folder = folder
+        self.tokens = folder / "tokens"
+        self.shop, self.mail = (tokens.add(self.tokens, name) for name in ("shop", "mail"))
+        cluster.init()
+
+    def node(self, name: str, users: str = USERS, *more: str) -> AbstractContextManager[Process]:
+        access = self.folder / f"{name}.toml"
+        access.write_text(users)
+        access.chmod(0o644)
+        files = ("--access", str(access), "--tokens", str(self.tokens))
+        ca = ("--cluster-ca", str(made("ca").cert))
+        flags = ("--cluster", self.cluster.url, "--node", name, "-l", f"tls:{HOST}:0")
+        pair = server_certificate()
+        tls = ("--tls-cert", str(pair.cert), "--tls-key", str(pair.key))
+        return serving(*flags, *files, *tls, *ca, *more, listen=False)
+
+
+@pytest.fixture
+def installation(cluster: Cluster, tmp_path: Path) -> Installation:
+    return Installation(cluster, tmp_path)
+
+
+@contextmanager
+def known(process: Process, token: bytes, name: bytes) -> Iterator[Client]:
+    """A client that has shown a token."""
+    context = ssl.create_default_context(cafile=str(made("ca").cert))
+    raw = socket.create_connection((HOST, process.port), REPLY_TIMEOUT_S)
+    with Client(context.wrap_socket(raw, server_hostname=HOST)) as client:
+        client.ask(b"auth " + token + b"\r\n", b"AUTHENTICATED " + name + b"\r\n")
+        yield client
+
+
+def test_client_of_a_follower_is_who_it_is_by_the_files_of_the_leader(installation: Installation) -> None:
+    cluster = installation.cluster
+    with installation.node("a") as a, installation.node("b") as b:
+        cluster.wait_alive("a", "b")
+        assert cluster.status()["address"] == f"beanstalks://{HOST}:{a.port}"
+        with known(b, installation.shop, b"shop") as client:
+            client.ask(b"use orders\r\nput 0 0 60 1\r\nx\r\n", b"USING orders\r\nINSERTED 1\r\n")
+            client.ask(b"use mail\r\nput 0 0 60 1\r\nx\r\n", b"USING mail\r\nUNKNOWN_COMMAND\r\n")
+            known_tokens = tokens.read(installation.tokens).lines.values()
+            tokens.remove(installation.tokens, next(each for each in known_tokens if each.user == "shop"))
+            a.signal(signal.SIGHUP)
+            assert client.rest() == b""
+        with cluster.database.connected() as connection:
+            (key,) = connection.exec_driver_sql("select value from beanpole.setting where name = 'key'").scalars()
+        assert key.startswith("bp_")
+        assert key not in a.messages + b.messages
+
+
+def test_another_leads_and_serves_the_same_users(installation: Installation) -> None:
+    cluster = installation.cluster
+    with installation.node("a") as a, installation.node("b") as b:
+        cluster.wait_alive("a", "b")
+        with known(b, installation.shop, b"shop") as client:
+            client.ask(b"use orders\r\nput 0 0 60 1\r\nx\r\n", b"USING orders\r\nINSERTED 1\r\n")
+            a.signal(signal.SIGKILL)
+            assert client.rest() == b""
+        cluster.wait_leader("b")
+        with known(b, installation.shop, b"shop") as client:
+            client.ask(b"use orders\r\nput 0 0 60 1\r\nx\r\n", b"USING orders\r\nINSERTED 2\r\n")
+        with installation.node("c") as c:
+            cluster.wait_alive("b", "c")
+            with known(c, installation.mail, b"mail") as client:
+                client.ask(b"use mail\r\nput 0 0 60 1\r\nx\r\n", b"USING mail\r\nINSERTED 3\r\n")
+
+
+def test_status_says_that_files_differ(installation: Installation) -> None:
+    cluster = installation.cluster
+    with installation.node("a"), installation.node("b") as b:
+        cluster.wait_alive("a", "b")
+
+        def warnings() -> str:
+            return " ".join(cluster.status()["warnings"])
+
+        wait_until(lambda: "files of users or tokens" not in warnings(), "both nodes have said what they know")
+        (installation.folder / "b.toml").write_text(USERS + "[user.more]\nput = []\n")
+        b.signal(signal.SIGHUP)
+        wait_until(lambda: "the files of users or tokens of a and b differ" in warnings(), "it is said")
+
+
+@pytest.mark.parametrize("more", ["", ",client-ca={ca}"])
+def test_node_that_others_can_not_reach_is_refused(cluster: Cluster, tmp_path: Path, more: str) -> None:
+    access = tmp_path / "access.toml"
+    access.write_text(USERS)
+    access.chmod(0o644)
+    pair = server_certificate()
+    place = f"tls:{HOST}:0" + more.format(ca=made("ca").cert) if more else f"{HOST}:0,user=shop"
+    tls = ("--tls-cert", str(pair.cert), "--tls-key", str(pair.key)) if more else ()
+    flags = ("--cluster", cluster.url, "--node", "a", "-l", place, "--access", str(access))
+    outcome = start_in_vain(*flags, *tls, listen=False)
+    assert (outcome.code, outcome.error.count("\n")) == (5, 1)
+    assert "needs a place at which the others reach it" in outcome.error
