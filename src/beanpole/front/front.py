@@ -447,9 +447,10 @@ class Front(EventQueue):
         unsent = cython.address(client.unsent)
         is_kept: cython.bint = unsent.size > unsent.start
         sent: cython.Py_ssize_t
-        if client.tls is None:  # noqa: SIM108 - in a conditional expression they would be two types
+        if client.tls is None:
             sent = send_now(client.fd, data, size)
         else:
+            client.tls.is_last = client.channel == 0
             sent = client.tls.send(client.fd, data, size)
         if sent < 0:
             return self.lose(client, 0)

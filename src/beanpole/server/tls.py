@@ -8,6 +8,7 @@ A FIN without a close_notify is a lost connection.
 
 import cython
 from cython.cimports.beanpole import posix
+from cython.cimports.beanpole.server.connection import Connection
 from cython.cimports.beanpole.server.epoll import Socket
 from cython.cimports.beanpole.server.tlsfilter import Filter, plain
 from cython.cimports.libc.errno import EAGAIN, EINTR
@@ -114,6 +115,9 @@ class TlsSocket(Socket):
 
     def send(self, data, size):
         """Send at once what the kernel takes."""
+        connection: Connection = cython.cast(Connection, self.epoll.by_fd[self.fd], typecheck=True)
+        out = connection.session.out
+        self.tls.is_last = connection.finished and size == out.buffer.size - out.buffer.start
         taken: cython.Py_ssize_t = self.tls.send(self.fd, data, size)
         if 0 <= taken < size:
             self.epoll.watch_fd(self.fd, CLIENT_EVENTS | posix.EPOLLOUT, posix.EPOLL_CTL_MOD)

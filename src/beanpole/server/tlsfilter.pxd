@@ -26,6 +26,7 @@ cdef class Filter:
     # Ciphertext to be sent.
     cdef Buffer unsent
     cdef Py_ssize_t owed                 # 1: the last byte that `seal` was given is in `unsent`, but not counted as taken
+    cdef bint is_last                    # no more output comes behind what `send` is given next
     cdef char *room(self, Py_ssize_t size) except NULL
     cdef void extend(self, Py_ssize_t size) noexcept
     cdef void borrow(self, const char *data, Py_ssize_t size) noexcept

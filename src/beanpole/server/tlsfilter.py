@@ -221,6 +221,8 @@ class Filter:
             except OSError:
                 return -1
             taken += piece
+            if taken == size and self.is_last:
+                self.end_output()  # not at the end: the kernel may have no place for it then
             if taken == size or self.unsent.size - self.unsent.start >= GATHER_BYTES:
                 left = self.send_unsent(fd)
                 if left:
