@@ -19,7 +19,7 @@ import contextlib
 import pwd
 import re
 import stat
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from beanpole.access.access import Access, Space, UserConfig, comparable, unix_name
@@ -32,6 +32,9 @@ from beanpole.quantities import SIZE_FORM, bytes_of
 
 USERS_MAX = 10_000
 """Users of a file: to read so many takes a second."""
+
+SPACES_MAX = 256
+"""Spaces of a file: each has metrics of its own."""
 
 PATTERNS_MAX = 64
 """Patterns of a user: whatever names a tube is compared with each."""
@@ -46,16 +49,11 @@ KEYS = ("user", "space")
 USER_KEYS = ("certificates", "unix", "admin", "stats", *RIGHTS, "links", "connections")
 LIMITS = ("jobs", "bytes", "tubes")
 
-UNSERVED = frozenset({"space"})
-"""Keys that are read, but that no server goes by yet: one that has them must not start."""
-
 CERTIFICATE = re.compile(r"(CN=|DNS:|URI:)[ -~]{1,200}|sha256:[0-9a-fA-F]{64}")
 CERTIFICATE_FORM = "CN=…, DNS:…, URI:… of printable ASCII, or sha256:… of its key in 64 digits is wanted"
 
 
-def load(
-    path: Path, tokens: Path | None = None, listeners: Collection[str] = (), unserved: Container[str] = UNSERVED
-) -> Access:
+def load(path: Path, tokens: Path | None = None, listeners: Collection[str] = ()) -> Access:
     """Read the files of users and tokens. `listeners` are the users that listeners name.
 
     Raises:
@@ -70,12 +68,14 @@ def load(
     if len(file.values["user"]) > USERS_MAX:
         raise file.wrong(f"user: there are more than {USERS_MAX}", "user")
     faults: list[str] = []
-    users = {name: user_of(file, name, faults, unserved) for name in file.values["user"]}
+    users = {name: user_of(file, name, faults) for name in file.values["user"]}
     owners = owners_of(file, users)
     for name in listeners:
         if name not in users:
             raise file.wrong(f"user: there is no {name}, and a listener names it")
-    spaces = {pattern.encode(): space_of(file, pattern, unserved) for pattern in file.value(dict, "space")}
+    if len(file.value(dict, "space")) > SPACES_MAX:
+        raise file.wrong(f"space: there are more than {SPACES_MAX}", "space")
+    spaces = {pattern.encode(): space_of(file, pattern) for pattern in file.value(dict, "space")}
     found = tokens_of(tokens, users, faults) if tokens is not None else {}
     return Access(users, spaces, found, frozenset(listeners), tuple(faults), owners)
 
@@ -94,15 +94,12 @@ def tokens_of(path: Path, users: Collection[str], faults: list[str]) -> dict[byt
 # --- Users ------------------------------------------------------------------------------------------------------------
 
 
-def user_of(file: TomlFile, name: str, faults: list[str], unserved: Container[str]) -> UserConfig:
+def user_of(file: TomlFile, name: str, faults: list[str]) -> UserConfig:
     """Read the table of a user. Raises AccessError."""
     at = ("user", name)
     if not NAME.fullmatch(name):
         raise file.wrong(f"user: {NAME_FORM}: {name[:40]!a}", *at)
     file.check_keys(USER_KEYS, "a user", *at)
-    for key in file.value(dict, *at):
-        if key in unserved:
-            raise file.wrong(f"{name}: {key}: this version does not go by it yet", *at, key)
     patterns = {right: patterns_of(file, *at, right) for right in RIGHTS}
     if len({each for row in patterns.values() for each in row}) > PATTERNS_MAX:
         raise file.wrong(f"{name}: there are more than {PATTERNS_MAX} patterns", *at)
@@ -183,11 +180,9 @@ def owners_of(file: TomlFile, users: Mapping[str, UserConfig]) -> dict[str | int
 # --- Limits -----------------------------------------------------------------------------------------------------------
 
 
-def space_of(file: TomlFile, pattern: str, unserved: Container[str]) -> Space:
+def space_of(file: TomlFile, pattern: str) -> Space:
     """Read the table of a space. Raises AccessError."""
     at = ("space", pattern)
-    if "space" in unserved:
-        raise file.wrong("space: this version does not go by it yet", *at)
     check_pattern(file, pattern, *at)
     file.check_keys(("limits",), "a space", *at)
     if not file.value(dict, *at, "limits"):

@@ -4,12 +4,12 @@ A file is read when it has been the same for a while, as an editor may be in the
 may be a right one that gives less. One that has become wrong leaves in force what was read before.
 """
 
-from collections.abc import Collection, Container, Sequence
+from collections.abc import Collection, Sequence
 from hashlib import sha256
 from pathlib import Path
 
 from beanpole.access.access import Access
-from beanpole.access.file import UNSERVED, load
+from beanpole.access.file import load
 from beanpole.errors import AccessError
 from beanpole.files import stamp
 
@@ -48,18 +48,16 @@ class AccessFiles:
         path: Path,
         tokens: Path | None = None,
         listeners: Collection[str] = (),
-        unserved: Container[str] = UNSERVED,
     ) -> None:
         """Read them, as `load` does. Raises AccessError."""
         self._path, self._tokens = path, tokens
         self._paths = [path] if tokens is None else [path, tokens]
         self._watch = Watch(self._paths)
         self._listeners = listeners
-        self._unserved = unserved
         self._error, self._error_s = "", 0.0
         self._warned: set[str] = set()
         self._warnings_s = 0.0
-        self.access = load(path, tokens, listeners, unserved)
+        self.access = load(path, tokens, listeners)
 
     def is_due(self, now_s: float, *, at_once: bool = False) -> bool:
         """Whether the files are to be read now: `read`, then `take`, before it is asked again. Call it once a second.
@@ -84,7 +82,7 @@ class AccessFiles:
     def read(self) -> Access | AccessError:
         """Read the files; return what they say, or what is wrong. Any thread may call it: nothing here changes."""
         try:
-            return load(self._path, self._tokens, self._listeners, self._unserved)
+            return load(self._path, self._tokens, self._listeners)
         except AccessError as error:
             return error
 

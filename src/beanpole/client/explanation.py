@@ -221,6 +221,8 @@ def pairs_text(meta: Mapping[str, str]) -> str:
 
 
 def full(facts: Facts) -> str:
+    if "space" in facts:
+        return f"the space {facts['space']} takes {facts['limit']} {facts['of']}, and has {facts['count']}"
     if facts["rule"] == "jobs-max":
         return f"jobs-max is {facts['limit']}, and {facts['count']} are ready or delayed"
     return f"bytes-max is {facts['limit']}, and the bodies have {facts['count']} bytes"

@@ -21,6 +21,7 @@ from cython.cimports.beanpole.engine.state.tube import (
     Closed,
     Group,
     RuleSet,
+    Space,
     Tube,
     Watch,
     awaits_probe,
@@ -53,7 +54,27 @@ def check(engine: Engine) -> None:
         jobs[job.tube].append(job)
     for tube in engine.tube_list:
         check_tube(engine, tube, jobs[tube])
+    check_spaces(engine, jobs)
     check_sessions(engine)
+
+
+def check_spaces(engine: Engine, jobs: dict[Tube, list[Job]]) -> None:
+    """Assert that each tube knows its space, and that spaces have what lies there, unless that is counted now."""
+    if engine.recounting:
+        return
+    found: dict[Space, list[int]] = {}
+    for tube in engine.tube_list:
+        space: Space = None if engine.spaces is None else engine.spaces.of(tube.name)
+        assert tube.space is space, f"tube {tube.name.decode()} has another space"
+        if space is not None:
+            counts = found.setdefault(space, [0, 0, 0])
+            counts[0] += 1
+            counts[1] += len(jobs[tube])
+            counts[2] += tube.body_bytes
+    for each in [] if engine.spaces is None else engine.spaces.spaces.values():
+        space = each
+        counted = [space.tube_count, space.job_count, space.body_bytes]
+        assert counted == found.get(space, [0, 0, 0]), f"space {space.pattern.decode()} counts what is not there"
 
 
 def waiting_sessions(tube: Tube) -> list[Session]:

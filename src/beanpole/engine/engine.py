@@ -22,6 +22,7 @@ from cython.cimports.beanpole.engine.commands.long_command import LongCommand, a
 from cython.cimports.beanpole.engine.commands.rights import Verdict, ask, may_at_once, subject_of
 from cython.cimports.beanpole.engine.commands.serve import offer_all, offer_opened
 from cython.cimports.beanpole.engine.commands.table import rows
+from cython.cimports.beanpole.engine.commands.tubes import begin_recount
 from cython.cimports.beanpole.engine.policies.attempts import (
     become_due,
     come_back,
@@ -52,7 +53,7 @@ from cython.cimports.beanpole.engine.state.heap import Timed
 from cython.cimports.beanpole.engine.state.job import Flag, Job, JobCount, State, count_one, deadline_of
 from cython.cimports.beanpole.engine.state.queue import Outcome, Queue
 from cython.cimports.beanpole.engine.state.session import Session
-from cython.cimports.beanpole.engine.state.tube import Tube, Watch
+from cython.cimports.beanpole.engine.state.tube import Space, Tube, Watch
 from cython.cimports.beanpole.engine.state.user import User
 from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.libc.stdint import UINT64_MAX, int64_t, uint64_t
@@ -214,6 +215,8 @@ class Engine(Queue):
         if row.reserves and self.records.backlog_full():
             # Even if no job is ready: a session that waits gets the next job without sending another command.
             return Outcome.AGAIN
+        if self.recounting and row.adds:
+            return Outcome.AGAIN
         subject: bytes = None  # of what belongs into the audit; found before a job is gone
         refused_count: uint64_t = 0
         if session.user is not None and not may_at_once(self, session, command):
@@ -252,6 +255,16 @@ class Engine(Queue):
     def rights_changed(self) -> None:
         """Let all sessions find again what they may watch, as rights of their users have changed, in the next ticks."""
         begin_renewal(self)
+
+    def set_spaces(self, limits: Mapping[bytes, tuple[int, int, int]]) -> None:
+        """Set how much may lie in the tubes of patterns, together: jobs, bytes of bodies and tubes; 0: no limit.
+
+        If the patterns are others than before, the next ticks count all tubes anew, and nothing is put until then.
+        """
+        if limits.keys() != (self.spaces.spaces.keys() if self.spaces is not None else set()):
+            begin_recount(self, limits)
+        for pattern, (jobs, size, tubes) in limits.items():
+            cython.cast(Space, self.spaces.spaces[pattern], typecheck=True).limit(jobs, size, tubes)
 
     def go_on(self, now_ns, session):
         """Do the next piece of the command of a session; return AGAIN as :meth:`LongCommand.step` does."""

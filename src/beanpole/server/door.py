@@ -96,6 +96,7 @@ class Door:
         self.audit = Audit(logger, clients.turn.describe)
         if self.files is not None:
             engine.audit = self.audit.acted
+            engine.set_spaces(limits_of(self.files.access))
         self.strangers_max = max(1, min(clients.connections_max, clients.sockets_max) // limits.STRANGERS_PART)
         clients.guard = self
         clients.turn.by_user = self.files is not None
@@ -249,6 +250,7 @@ class Door:
         self.take_users(access, before)
         self.logger.info("access read", users=len(access.users), tokens=len(access.tokens))
         if self.clients is not None:
+            self.clients.turn.engine.set_spaces(limits_of(access))
             self.clients.turn.engine.rights_changed()
             self.loop.call_soon(lambda: self.compare(access, before))
 
@@ -345,6 +347,11 @@ def tls_socket(tls: "Filter") -> Socket:
     from beanpole.server.tls import TlsSocket  # noqa: PLC0415 - without TLS nothing of it is needed
 
     return TlsSocket(tls)
+
+
+def limits_of(access: Access) -> dict[bytes, tuple[int, int, int]]:
+    """Return how much may lie in spaces, as the engine is told: 0: no limit."""
+    return {name: (each.jobs or 0, each.bytes or 0, each.tubes or 0) for name, each in access.spaces.items()}
 
 
 def open_door(settings: "Settings") -> Door:

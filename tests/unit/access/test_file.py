@@ -49,7 +49,7 @@ def written(path: Path, text: str) -> Path:
 
 
 def loaded(path: Path, text: str, tokens: Path | None = None) -> Access:
-    return load(written(path, text), tokens, unserved=())
+    return load(written(path, text), tokens)
 
 
 def test_every_key_is_read(path: Path) -> None:
@@ -131,19 +131,6 @@ def test_what_is_wrong_is_said_with_its_line(path: Path, text: str, line: int, w
     with pytest.raises(AccessError, match=why) as caught:
         loaded(path, text)
     assert (caught.value.file, caught.value.line) == (str(path), line)
-
-
-@pytest.mark.parametrize(
-    ("text", "line", "key"),
-    [
-        (f"{ONE}links = ['a']\n", 2, "a: links"),
-        (f"{ONE}connections = 1\n", 2, "a: connections"),
-        (f"{ONE}[space.x]\nlimits = {{ jobs = 1 }}\n", 2, "space"),
-    ],
-)
-def test_what_a_server_does_not_go_by_is_refused(path: Path, text: str, line: int, key: str) -> None:
-    with pytest.raises(AccessError, match=f":{line}: {key}: this version does not go by it yet"):
-        load(written(path, text), unserved={key.rpartition(" ")[2]})
 
 
 def test_a_file_that_others_may_write_is_refused(path: Path) -> None:

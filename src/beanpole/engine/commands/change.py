@@ -100,7 +100,7 @@ def change_job(queue, now_ns, session, command):
     # Whatever can refuse comes before the first change. A record that keeps its size needs only room for a change; one
     # that moves or grows is taken out of the log's accounts and written whole.
     waits: cython.bint = job.state != State.BURIED
-    if moves and refuses(queue, name, queue.tube_named(name), 1 if waits else 0, job.body_bytes):
+    if moves and refuses(queue, name, queue.tube_named(name), 1 if waits else 0, job.body_bytes, job.tube):
         return session.out.word(Word.OUT_OF_MEMORY)
     tag_bytes: cython.Py_ssize_t = job.tag_bytes
     if given & bit(Kind.EXPIRE):
@@ -174,7 +174,7 @@ def change_body(queue, now_ns, session, command):
     if job is None or job.state == State.RESERVED:
         return queue.not_found(session)
     more: int64_t = command.body_bytes - cython.cast(int64_t, job.body_bytes)
-    if refuses(queue, job.tube.name, job.tube, 0, more):
+    if refuses(queue, job.tube.name, job.tube, 0, more, None):
         return session.out.word(Word.OUT_OF_MEMORY)
     room: cython.int = queue.records.room_for_put(len(job.tube.name) + job.tag_bytes + command.body_bytes)
     if room != Room.OK:
@@ -211,6 +211,8 @@ class Move(LongCommand):
     @cython.cfunc
     def step(self, queue: Queue, now_ns: int64_t, session: Session) -> cython.int:
         """Move the next jobs, the oldest first."""
+        if queue.recounting:
+            return Outcome.AGAIN
         room: cython.Py_ssize_t = JOBS_PER_PIECE
         fits: cython.int = Room.OK
         self.walk.begin_piece()
@@ -274,7 +276,8 @@ class Move(LongCommand):
         name: bytes = self.target_name()
         if queue.too_many_tubes(name):
             return Room.FULL
-        if name != self.job.tube.name and refuses(queue, name, queue.tube_named(name), 1, self.job.body_bytes):
+        source: Tube = self.job.tube
+        if name != source.name and refuses(queue, name, queue.tube_named(name), 1, self.job.body_bytes, source):
             return Room.FULL
         return queue.records.room_for_put(len(name) + self.job.body_bytes + self.job.tag_bytes + RULE_TAGS_BYTES)
 

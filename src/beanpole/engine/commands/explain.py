@@ -32,6 +32,7 @@ from cython.cimports.beanpole.engine.state.tube import (
     Closed,
     Group,
     RuleSet,
+    Space,
     Tube,
     Watch,
     is_broken,
@@ -362,6 +363,13 @@ def full_reasons(tube: Tube) -> list[str]:
     """Return why a tube takes no jobs."""
     reasons: list[str] = []
     rules: RuleSet = tube.rules
+    space: Space = tube.space
+    if space is not None:
+        name = quoted(space.pattern)
+        if 0 < space.jobs_max <= space.job_count:
+            reasons.append(reason("full", space=name, of='"jobs"', limit=space.jobs_max, count=space.job_count))
+        if 0 < space.bytes_max <= space.body_bytes:
+            reasons.append(reason("full", space=name, of='"bytes"', limit=space.bytes_max, count=space.body_bytes))
     if rules is None:
         return reasons
     count: cython.Py_ssize_t = ready_count(tube) + tube.delayed.count

@@ -6,7 +6,7 @@ from cython.cimports.beanpole.engine.commands.stats import reply_found
 from cython.cimports.beanpole.engine.policies.attempts import add_new, begin_count, forget_death, rule_tags
 from cython.cimports.beanpole.engine.policies.expiry import begin_expiry, give_expiry, take_expiry
 from cython.cimports.beanpole.engine.policies.once import done_before, has_room, hash_of, note_put
-from cython.cimports.beanpole.engine.policies.throttle import is_full, refuse_put, refuses
+from cython.cimports.beanpole.engine.policies.throttle import is_full, lacks_room, refuse_put, refuses
 from cython.cimports.beanpole.engine.policies.uniqueness import end_key, give_body_key, give_key, key_holder
 from cython.cimports.beanpole.engine.state.groups import is_group_full
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, new_job, replace_body
@@ -52,6 +52,8 @@ def put(queue, now_ns, session, command):
             return put_plainly(queue, now_ns, session, command)
         full = is_full(tube, 1, command.body_bytes) or is_group_full(tube, None)
         size += RULE_TAGS_BYTES
+    if tube.space is not None and lacks_room(tube.space, 1, command.body_bytes):
+        full = True
     if not queue.draining and not full:
         room = queue.records.room_for_put(size)
         if room == Room.WAIT:
@@ -125,7 +127,7 @@ def put_job(queue, now_ns, session, command):
     promised: cython.bint = session is queue.promised
     full: cython.bint = not promised and not replaces and is_group_full(tube, group)
     full |= not promised and refuses(
-        queue, name, tube, 0 if replaces else 1, command.body_bytes - (holder.body_bytes if replaces else 0)
+        queue, name, tube, 0 if replaces else 1, command.body_bytes - (holder.body_bytes if replaces else 0), None
     )
     room: cython.int = Room.OK
     if not queue.draining and (token is not cython.NULL if exists else not full):

@@ -121,6 +121,8 @@ def ask(queue, session, command):
     asked = cython.address(asked_of[cython.cast(cython.int, command.verb)])
     standing: Standing = session.standing
     if standing.version != user.version:
+        if queue.recounting:
+            return Verdict.LATER  # it may find tubes that are not there
         session.moved_count += renew(queue, session)
         if not session.quitting and standing.version != user.version:
             return Verdict.LATER

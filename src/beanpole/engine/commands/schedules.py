@@ -15,6 +15,7 @@ from cython.cimports.beanpole.engine.commands.serve import offer, offer_all
 from cython.cimports.beanpole.engine.commands.tubes import bad_text
 from cython.cimports.beanpole.engine.policies.firing import (
     fired_bytes,
+    has_no_place,
     miss_overdue,
     put_fired,
     record,
@@ -179,6 +180,8 @@ def fire_schedule(queue, now_ns, session, command):
     if holder is not None:
         session.read_index = queue.records.index
         return session.out.number(Word.EXISTS, holder.id)
+    if has_no_place(queue, schedule):
+        return session.out.word(Word.OUT_OF_MEMORY)
     room: cython.int = queue.records.room_for_put(fired_bytes(schedule))
     if room != Room.OK:
         return queue.no_room(session, room)

@@ -12,6 +12,7 @@ cdef struct Row:
     Run run                              # what runs it
     int64_t cost_ns                      # what it costs, apart from its output and the jobs that it moves
     bint reserves                        # jobs may be handed out or kept: it waits while the log's backlog is full
+    bint adds                            # jobs or tubes may be added: it waits while spaces are counted
     bint looks                           # it costs more, the more tubes its session watches
 
 cdef Row[VERB_COUNT] rows                # by Verb

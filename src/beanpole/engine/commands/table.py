@@ -79,6 +79,12 @@ from beanpole.protocol.extensions import ACCESS_FORMATS, FEATURE_NAMES, FORMAT_F
 
 COMMAND_COST_NS = cython.declare(int64_t, limits.COMMAND_COST_NS)
 
+ADDING = {
+    *(Verb.PUT, Verb.USE, Verb.WATCH, Verb.PUT_JOB, Verb.CHANGE_JOB, Verb.CHANGE_BODY, Verb.MOVE_JOBS),
+    Verb.FIRE_SCHEDULE,
+}
+"""What may add jobs or bytes of them to a tube, or a tube."""
+
 LISTED = {
     served: b"---\n" + b"".join([b"- %b\n" % name for name in FEATURE_NAMES if format_of(name) <= served])
     for served in range(FORMAT_FIRST, FORMAT_NEWEST + 1)
@@ -96,6 +102,7 @@ def add(
     row.cost_ns = cost_ns
     row.reserves = reserves
     row.looks = looks
+    row.adds = verb in ADDING
     return 0
 
 

@@ -16,4 +16,5 @@ cdef int get_rules(Queue queue, int64_t now_ns, Session session, Command command
 cdef int list_rules(Queue queue, int64_t now_ns, Session session, Command command) except -1
 cdef int drop_rules(Queue queue, int64_t now_ns, Session session, Command command) except -1
 cdef int bad_text(Session session, int word, Py_ssize_t line, str why) except -1
+cdef int begin_recount(Queue queue, dict patterns) except -1
 cdef int attach_all(Queue queue, bytes pattern) except -1

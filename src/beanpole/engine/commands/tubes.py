@@ -6,14 +6,15 @@ of them a turn, and then the command is answered.
 
 import cython
 from cython.cimports.beanpole.engine.commands.hiding import find_used, tube_for
-from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin
+from cython.cimports.beanpole.engine.commands.long_command import LongCommand, begin, leave_to_ticks
 from cython.cimports.beanpole.engine.commands.rights import refuse_late
 from cython.cimports.beanpole.engine.commands.serve import offer
 from cython.cimports.beanpole.engine.policies.throttle import attach, follow, replace_rules
+from cython.cimports.beanpole.engine.state.groupjobs import ready_count
 from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.records import Room
 from cython.cimports.beanpole.engine.state.session import Session
-from cython.cimports.beanpole.engine.state.tube import RuleSet, Tube, Watch
+from cython.cimports.beanpole.engine.state.tube import RuleSet, SpaceTable, Tube, Watch
 from cython.cimports.beanpole.protocol.replies import Word
 from cython.cimports.beanpole.protocol.rights import Right
 from cython.cimports.libc.stdint import int64_t
@@ -287,3 +288,43 @@ def list_rules(queue, now_ns, session, command):
 @cython.cfunc
 def text_of(rules: RuleSet) -> bytes:
     return b'pattern: "%b"\n%b' % (rules.pattern, rules.text)
+
+
+# --- the space of a tube ----------------------------------------------------------------------------------------------
+
+
+@cython.final
+@cython.cclass
+class Recount(LongCommand):
+    """All tubes find their spaces, and are counted there, a piece in each tick; looked at as by :class:`Attach`."""
+
+    table = cython.declare(SpaceTable)  # `SpaceTable | None`: where they are counted
+    at = cython.declare(cython.Py_ssize_t)  # tubes at the front of the engine's list that are not looked at yet
+
+    @cython.cfunc
+    def go_on_alone(self, queue: Queue) -> cython.bint:
+        """Count the next tubes, as far as that goes in this turn; nothing once there are other spaces."""
+        tube: Tube
+        if queue.spaces is not self.table:
+            return False
+        self.at = min(self.at, cython.cast(cython.Py_ssize_t, len(queue.tube_list)))
+        while self.at > 0 and queue.moves_left > 0:
+            self.at -= 1
+            queue.moves_left -= 1
+            tube = queue.tube_list[self.at]
+            if self.table is None:
+                tube.space = None
+            else:
+                held: cython.Py_ssize_t = tube.reserved_count + tube.buried.count
+                self.table.enter(tube, ready_count(tube) + tube.delayed.count + held)
+        queue.recounting = self.at > 0
+        return queue.recounting
+
+
+def begin_recount(queue, patterns):
+    """Let the tubes of these patterns have spaces, and those of no others."""
+    work: Recount = Recount()
+    queue.spaces = work.table = SpaceTable(patterns) if patterns else None
+    work.at = len(queue.tube_list)
+    queue.recounting = True
+    return leave_to_ticks(queue, work)

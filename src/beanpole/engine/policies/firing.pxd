@@ -15,5 +15,6 @@ cdef int set_next(Schedule schedule, ScheduleState *state, int64_t behind_ns) ex
 cdef int64_t state_bytes(Schedule schedule) except -1
 cdef int64_t fired_bytes(Schedule schedule) except -1
 cdef int record(Queue queue, Schedule schedule, ScheduleState *state, Job job) except -1
+cdef bint has_no_place(Queue queue, Schedule schedule) except -1
 cdef Job taken_key(Queue queue, int64_t now_ns, Schedule schedule, list changed)
 cdef Job put_fired(Queue queue, int64_t now_ns, Schedule schedule, int64_t at_ns, uint64_t fire)

@@ -15,6 +15,7 @@ when zones may have other data.
 import cython
 from cython.cimports.beanpole.engine.policies.attempts import add_new, died_in, ends, rule_tags
 from cython.cimports.beanpole.engine.policies.expiry import expiry_of, give_expiry
+from cython.cimports.beanpole.engine.policies.throttle import lacks_room
 from cython.cimports.beanpole.engine.policies.uniqueness import give_body_key, give_key, key_holder
 from cython.cimports.beanpole.engine.state.job import Flag, Job, State, new_job
 from cython.cimports.beanpole.engine.state.queue import Queue
@@ -27,7 +28,7 @@ from cython.cimports.beanpole.engine.state.tags import (
     ExpireBit,
     put_scheduled,
 )
-from cython.cimports.beanpole.engine.state.tube import RULE_TAGS_BYTES, Tube
+from cython.cimports.beanpole.engine.state.tube import RULE_TAGS_BYTES, Space, Tube
 from cython.cimports.libc.stdint import int64_t
 
 from beanpole.engine import limits
@@ -159,8 +160,8 @@ def fire_due(queue, now_ns, most, changed):
         queue.notice("the wall clock was set back by more than three hours: the next times of schedules follow it")
     table.doubted_ns = 0
     table.latest_wall_ns = max(table.latest_wall_ns, wall_ns)
-    if queue.draining:
-        return 0  # the next server finds what is late, or missed
+    if queue.draining or queue.recounting:
+        return 0  # the next server, or the next tick, finds what is late, or missed
     cost: cython.Py_ssize_t = 1
     while cost and table.heap.count and table.heap.entries[0].key <= wall_ns and spent < most:
         cost = fire(queue, now_ns, wall_ns, table, cython.cast(Schedule, table.heap.entries[0].item), changed)
@@ -278,12 +279,23 @@ def record(queue, schedule, state, job):
 
 @cython.cfunc
 def is_held_back(queue: Queue, now_ns: int64_t, schedule: Schedule, changed: list) -> cython.bint:
-    """Whether a time is skipped: the last job of the schedule is not done, or somebody has the key of the next."""
+    """Whether a time is skipped: the last job of the schedule is not done, its space is full, or the key is taken."""
     if not schedule.overlap and schedule.state.job:
         job: Job = queue.jobs.find(schedule.state.job)
         if job is not None and job.tube.name == schedule.tube and not is_past(now_ns, job):
             return True
-    return taken_key(queue, now_ns, schedule, changed) is not None
+    return has_no_place(queue, schedule) or taken_key(queue, now_ns, schedule, changed) is not None
+
+
+def has_no_place(queue, schedule):
+    """Whether the space of the tube of a schedule, which is read, takes no more, or no such tube."""
+    if queue.spaces is None:
+        return False
+    tube: Tube = queue.tube_named(schedule.tube)
+    space: Space = queue.spaces.of(schedule.tube)
+    if tube is None and queue.spaces.is_full(schedule.tube):
+        return True
+    return space is not None and lacks_room(space, 1, len(schedule.text) - schedule.body_at)
 
 
 @cython.cfunc

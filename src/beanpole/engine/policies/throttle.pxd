@@ -2,10 +2,11 @@
 from libc.stdint cimport int64_t
 
 from beanpole.engine.state.queue cimport Queue
-from beanpole.engine.state.tube cimport RuleSet, Tube, RuleSet
+from beanpole.engine.state.tube cimport RuleSet, Space, Tube
 
 cdef bint is_full(Tube tube, int jobs, int64_t size) noexcept
-cdef bint refuses(Queue queue, bytes name, Tube tube, int jobs, int64_t size) except -1
+cdef bint lacks_room(Space space, int jobs, int64_t size) noexcept
+cdef bint refuses(Queue queue, bytes name, Tube tube, int jobs, int64_t size, Tube before) except -1
 cdef int refuse_put(Queue queue, Tube tube) except -1
 cdef int begin_bucket(Queue queue, Tube tube, RuleSet rules, RuleSet before) except -1
 cdef int keep_bucket(Queue queue, Tube tube) except -1

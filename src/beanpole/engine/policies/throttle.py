@@ -1,5 +1,7 @@
 """The limits of a tube: jobs-max and bytes-max refuse what is put, rate and concurrency hold back what is reserved.
 
+Besides its own limits those of its space hold, which has other tubes, too.
+
 A tube that a limit holds back is closed (``Tube.closed``), as by a pause: `reserve` passes over it. What opens it again
 notes it in ``Engine.opened``, and its jobs are offered before the command or the tick ends.
 
@@ -29,6 +31,7 @@ from cython.cimports.beanpole.engine.state.tube import (
     Closed,
     RuleSet,
     RuleTable,
+    Space,
     filled_ns,
     is_broken,
     is_same_rate,
@@ -41,7 +44,7 @@ GROUPS_AT_ONCE = cython.declare(cython.Py_ssize_t, 100)  # that go by new rules 
 LIMITS = cython.declare(uint8_t, Closed.RATE | Closed.CONCURRENCY | Closed.BREAKER)
 
 
-# --- jobs-max, bytes-max ----------------------------------------------------------------------------------------------
+# --- jobs-max, bytes-max, spaces --------------------------------------------------------------------------------------
 
 
 def is_full(tube, jobs, size):
@@ -52,8 +55,23 @@ def is_full(tube, jobs, size):
     return size > 0 and rules.bytes_max != 0 and tube.body_bytes + size > rules.bytes_max
 
 
-def refuses(queue, name, tube, jobs, size):
-    """Whether the tube of a name, there or not (None), takes no more."""
+def lacks_room(space, jobs, size):
+    """Whether a space takes no more: so many jobs, with so many bytes of bodies."""
+    if jobs and space.jobs_max and space.job_count + jobs > space.jobs_max:
+        return True
+    return size > 0 and space.bytes_max != 0 and space.body_bytes + size > space.bytes_max
+
+
+def refuses(queue, name, tube, jobs, size, before):
+    """Whether the tube of a name, there or not (None), takes no more; a job that moves comes from the tube `before`.
+
+    Such a job counts in its space in any state, and may move there however much lies in it.
+    """
+    if queue.spaces is not None:
+        space: Space = queue.spaces.of(name) if tube is None else tube.space
+        stays: cython.bint = before is not None and before.space is space
+        if space is not None and not stays and lacks_room(space, jobs if before is None else 1, size):
+            return True
     if tube is not None:
         return tube.rules is not None and is_full(tube, jobs, size)
     rules: RuleSet = None if queue.rules is None else queue.rules.match(name)
@@ -61,7 +79,7 @@ def refuses(queue, name, tube, jobs, size):
 
 
 def refuse_put(queue, tube):
-    """Count a put that was refused by a rule, of a tube that may not be there."""
+    """Count a put that was refused by a rule or a space, of a tube that may not be there."""
     if tube is None:
         return queue.total.add(Count.PUTS_REFUSED, 1)
     return queue.tally(tube, Count.PUTS_REFUSED, 1)

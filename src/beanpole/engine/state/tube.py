@@ -230,8 +230,10 @@ class SpaceTable:
         return space is not None and 0 < space.tubes_max <= space.tube_count
 
     def enter(self, tube, jobs):
-        """Count a tube with so many jobs in its space."""
+        """Count a tube with so many jobs in its space, if it is not counted there."""
         space: Space = self.of(tube.name)
+        if space is tube.space:
+            return 0
         tube.space = space
         if space is not None:
             space.tube_count += 1
