@@ -356,6 +356,8 @@ class Ids(LongCommand):
                 id = id * 10 + cython.cast(uint64_t, line[self.at] - 48)
                 self.at += 1
             self.at += 1
+            if not self.touches and session.user is not None:
+                note_delete(queue, session, id)
             if touch_job(queue, now_ns, session, id) if self.touches else delete_job(queue, session, id):
                 self.done_count += 1
             else:
@@ -374,6 +376,16 @@ class Ids(LongCommand):
             session.out.add(b" ", 1)
             session.out.add_number(lost)
         return session.out.end()
+
+
+@cython.cfunc
+def note_delete(queue: Queue, session: Session, id: uint64_t) -> cython.int:
+    """Take note of a job that a user's delete-many names, and that nobody holds."""
+    job: Job = queue.jobs.find(id)
+    if job is not None and job.state != State.RESERVED and queue.audit is not None:
+        user: bytes = session.user.name
+        queue.audit(session.owner, user, Verb.DELETE_MANY, job.tube.name, may_delete(session, job))
+    return 0
 
 
 @cython.cfunc
