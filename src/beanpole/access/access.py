@@ -191,15 +191,17 @@ class Access:
     def warnings(self, now_s: float) -> Iterator[str]:
         """Return what people should know of the files, a sentence each; the same at any time, if it is still so."""
         yield from self.faults
-        with_token = set()
         for token in self.tokens.values():
-            if token.until is None or token.until > now_s:
-                with_token.add(token.user)
             if token.until is not None and token.until <= now_s + WARNING_S:
                 yield f"{token} {'was over' if token.until <= now_s else 'will be over'} at {date_text(token.until)}"
-        for user in self.users.values():
-            if not (user.certificates or user.uids or user.name in with_token or user.name in self.listeners):
-                yield f"nobody can be {user.name}: it has no certificate, no token and no user of the system"
+        for name in self.unreachable(now_s):
+            yield f"nobody can be {name}: it has no certificate, no token and no user of the system"
+
+    def unreachable(self, now_s: float) -> list[str]:
+        """Return the users that nobody can be."""
+        known = {each.user for each in self.tokens.values() if each.until is None or each.until > now_s}
+        known |= self.listeners | set(self.owners.values())
+        return [name for name in self.users if name not in known]
 
 
 def comparable(name: str) -> str:

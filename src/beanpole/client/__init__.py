@@ -20,6 +20,7 @@ from beanpole.client.plan import Result
 from beanpole.client.pool import AsyncPool, Pool
 from beanpole.client.putting import Inserted
 from beanpole.client.recovery import Backoff
+from beanpole.client.rights import Rights
 from beanpole.client.ruling import Rules
 from beanpole.client.scheduling import Schedule
 from beanpole.client.stats import (
@@ -60,6 +61,7 @@ __all__ = [
     "Pool",
     "Reason",
     "Result",
+    "Rights",
     "Rules",
     "Schedule",
     "SessionInfo",

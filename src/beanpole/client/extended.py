@@ -32,6 +32,7 @@ from beanpole.client.extensions import (
 )
 from beanpole.client.job import Job, JobInfo, job_id
 from beanpole.client.putting import Inserted, PutOptions, inserted, put_call
+from beanpole.client.rights import Rights
 from beanpole.client.ruling import Rules, pattern_bytes, rules_bytes
 from beanpole.client.scheduling import NOTHING, Schedule, ScheduleOptions
 from beanpole.client.session import CANCEL_RESERVE, USED, Session
@@ -353,6 +354,14 @@ class Extended(Generic[B]):
         """
         made = line(b"stats-histograms", after=optional(after, wire.tube_name), limit=page_size(limit))
         return reads(made, Histograms.parse)
+
+    @command
+    def rights(self) -> "Call[Rights]":
+        """Who the user of the connection is, what it may do, and what of its limits is used (``list-rights``).
+
+        Raises UnsupportedError if the server has no users.
+        """
+        return Call(b"list-rights\r\n", Word.OK, lambda reply: Rights.parse(reply.body), needs=("list-rights",))
 
     @command
     def stats_groups(

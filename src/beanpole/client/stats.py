@@ -331,6 +331,10 @@ class SessionInfo:
     """What it waits for; empty: a job, or nothing. ``notice``: to be told of a job, which it does not take by that."""
     told: str = ""
     """The tube that it was told of, a job of which is left to it for a second at most; empty: none."""
+    user: str = ""
+    """Whose it is; empty: the server has no users."""
+    via: str = ""
+    """The link over which it has come; empty: none."""
 
     @classmethod
     def parse_many(cls, data: bytes) -> list[Self]:
@@ -361,6 +365,8 @@ class SessionInfo:
             until=float(item["until"]) if "until" in item else None,
             waits_for=item.get("waits-for", ""),
             told=item.get("told", ""),
+            user=item.get("user", ""),
+            via=str(json.loads(item.get("via", '""'))),
         )
 
 

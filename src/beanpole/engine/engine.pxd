@@ -19,6 +19,8 @@ cdef class Engine(Queue):
     cdef public object audit
     # `Callable[[object, bytes, int, bytes, bool], None] | None`: takes note of what users do to jobs that are not their
     # own, and of what they are refused: the owner of the session, the user, the Verb, the tube, whether it was allowed
+    cdef public object users
+    # `Callable[[], Collection[User]] | None`: everybody whom connections may belong to
     cdef int half_close(self, int64_t now_ns, Session session) except -1
     cpdef int apply(self, int64_t now_ns, Session session, Command command) except -1
     cpdef Py_ssize_t tick(self, int64_t now_ns) except? -1

@@ -54,6 +54,8 @@ CHECKS: tuple[Check, ...] = (
     server_checks.tokens,
     server_checks.shard_ids,
     server_checks.access_ends,
+    server_checks.open_to_all,
+    server_checks.lost_users,
     server_checks.timeouts,
     server_checks.empty_reserves,
     tube_checks.no_workers,
@@ -137,7 +139,8 @@ async def visit(
     ready = await _inspect(client, after, "ready", refused)
     buried = await _inspect(client, after, "buried", refused)
     held = await _ttrs_of_held(client, after)
-    return Visit(before, after, ready, buried, held, files_max(after), await _blocked(client), refused)
+    peers = await _peers(client, after)
+    return Visit(before, after, ready, buried, held, files_max(after), await _blocked(client), refused, peers=peers)
 
 
 def _last_timed(names: Iterable[str]) -> str:
@@ -160,6 +163,13 @@ async def _blocked(client: "AsyncClient[bytes]") -> dict[str, str]:
     if "list-schedules" not in await client.features():
         return {}
     return {each.name: each.blocked for each in await client.schedules(limit=100, order="next") if each.blocked}
+
+
+async def _peers(client: "AsyncClient[bytes]", sample: Sample) -> list[str]:
+    """Clients of other machines, of a server that asks nobody who it is; of the first page of all."""
+    if "list-sessions" not in await client.features() or {"users", "handshakes-ok"} & sample.stats.raw.keys():
+        return []
+    return [each.peer for each in await client.list_sessions() if server_checks.is_remote(each.peer)]
 
 
 async def _inspect(client: "AsyncClient[bytes]", sample: Sample, state: str, refused: set[str]) -> dict[str, Inspected]:

@@ -62,6 +62,8 @@ class Visit:
     """That map; None: there is none."""
     misfits: Collection[str] = ()
     """What of the shards does not fit the map, a sentence each."""
+    peers: Collection[str] = ()
+    """Clients of other machines, of a server without users."""
     own_connections: int = 1
     """Connections of the doctor, which watch the default tube."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from beanpole.errors import ForbiddenError, NotFoundError
 
 if TYPE_CHECKING:
-    from beanpole.client import AsyncClient, Histograms, Job, Result, Rules, Stats, StatsJob, StatsTube
+    from beanpole.client import AsyncClient, Histograms, Job, Result, Rights, Rules, Stats, StatsJob, StatsTube
 
 TUBES_PER_PAGE = 500  # tubes that are asked for at once: reading them takes 12 ms, in which nothing else is done
 TIMED_TUBES = 100  # tubes of the first page of histograms, each of which has three of 31 numbers
@@ -61,6 +61,9 @@ class Sample:
     dead_tubes: "Mapping[str, tuple[str, ...]]" = field(default_factory=dict)
     """The tubes into which rules send the dead, and the patterns of these rules; none where the server has no rules."""
 
+    rights: "Rights | None" = None
+    """Who asks, and what users and spaces have; None: the server has no users."""
+
     @property
     def leads(self) -> bool:
         """Whether the server has the jobs: it is in no cluster, or leads it."""
@@ -95,7 +98,8 @@ async def take_sample(
     if "list-rules" in features:
         dead_tubes = dead_tubes_of(await client.list_rules())
         heard()
-    return Sample(now_ns(), stats, tubes, histograms, is_complete, dead_tubes)
+    rights = await client.rights() if "list-rights" in features else None
+    return Sample(now_ns(), stats, tubes, histograms, is_complete, dead_tubes, rights)
 
 
 def dead_tubes_of(rules: "Iterable[Rules]") -> dict[str, tuple[str, ...]]:

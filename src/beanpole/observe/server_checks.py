@@ -1,5 +1,6 @@
 """What can be wrong with a server as a whole. Each check is a function; `doctor` has the table of them."""
 
+import ipaddress
 import re
 from collections.abc import Iterator
 
@@ -231,6 +232,35 @@ def access_ends(visit: Visit) -> Iterator[Finding]:
                 f"{advice} Who has nothing else to show can't connect then.",
                 (f"{duration(max(int(left), 0))} left",),
             )
+
+
+def is_remote(peer: str) -> bool:
+    """Whether the address of a client, with its port, is that of another machine."""
+    try:
+        return not ipaddress.ip_address(peer.rpartition(":")[0].strip("[]")).is_loopback
+    except ValueError:  # a Unix socket, or a client of whom nothing is known
+        return False
+
+
+def open_to_all(visit: Visit) -> Iterator[Finding]:
+    if visit.peers:
+        yield Finding(
+            Severity.NOTE,
+            "whoever reaches the server over the network may do everything",
+            "Let it listen on 127.0.0.1 or a Unix socket alone, or give it users: --access, with -l tls:HOST.",
+            (f"{min(visit.peers)} is connected, and nobody has asked who that is",),
+        )
+
+
+def lost_users(visit: Visit) -> Iterator[Finding]:
+    number = int(visit.server.get("users-unreachable", 0))
+    if number:
+        yield Finding(
+            Severity.WARNING,
+            "nobody can log in as a user of the file of --access",
+            "`beanpole access check` says who: give it a certificate, a token or a user of the system, or take it out.",
+            (f"{plural(number, 'user')}",),
+        )
 
 
 def timeouts(visit: Visit) -> Iterator[Finding]:

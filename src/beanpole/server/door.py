@@ -53,6 +53,7 @@ class Door:
         self.crowd: Sources[Entry] = Sources()
         self.ends: dict[float, dict[Entry, None]] = {}  # by when that ends by which they are somebody's
         self.node_digest = b""  # of the key by which nodes of a cluster are known; empty: there is none
+        self.unreachable_count = 0  # users that nobody can be
         self.token_end_s = 0.0  # when the next token ends, or an earlier moment: nobody has looked
         self.asked = False  # the files are to be read whether they have changed or not
         self.reading: asyncio.Future[Access | AccessError] | None = None
@@ -96,6 +97,7 @@ class Door:
         self.audit = Audit(logger, clients.turn.describe)
         if self.files is not None:
             engine.audit = self.audit.acted
+            engine.users = self.users.values
             engine.set_spaces(limits_of(self.files.access))
         self.strangers_max = max(1, min(clients.connections_max, clients.sockets_max) // limits.STRANGERS_PART)
         clients.guard = self
@@ -332,6 +334,8 @@ class Door:
             found["users"] = len(self.files.access.users)
             if self.token_end_s <= now_s:
                 self.token_end_s = self.files.access.next_end(now_s)
+                self.unreachable_count = len(self.files.access.unreachable(now_s))
+            found["users-unreachable"] = self.unreachable_count
             if self.token_end_s < math.inf:
                 found["token-seconds-left"] = self.token_end_s - now_s
         found |= self.entrance.facts(now_s)

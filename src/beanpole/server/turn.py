@@ -62,6 +62,7 @@ class Turn:
         self.engine = engine
         self.log = log
         engine.describe = self.describe
+        engine.via = self.via
         log.on_pause = self.note_pause
         self.waited_ns = {}
         self.lines = {}
@@ -112,6 +113,10 @@ class Turn:
         if owner is None:
             return self.log.obstacle()
         return cython.cast(Connection, owner, typecheck=True).transport.peer()
+
+    def via(self, owner: object) -> str:
+        """Return the link over which a session's connection has come; empty: none."""
+        return cython.cast(Connection, owner, typecheck=True).transport.via()
 
     @property
     def busy(self) -> bool:

@@ -133,6 +133,11 @@ def test_sessions_are_typed(make: Maker) -> None:
         assert client.list_sessions(5, 9) == []
 
 
+def test_whose_a_session_is_and_by_what_it_has_come() -> None:
+    text = LIST.replace(b"  since: 12.5", b'  user: shop\n  via: "edge \\"1\\""\n  since: 12.5', 1)
+    assert [(each.user, each.via) for each in SessionInfo.parse_many(text)] == [("shop", 'edge "1"'), ("", "")]
+
+
 @pytest.mark.parametrize("text", [b"---\n  number: 1\n", b"---\n- number: x\n", b"---\n- number\n", LIST[:-30], b"x"])
 def test_what_is_no_list_of_sessions_is_unexpected(text: bytes) -> None:
     with pytest.raises(UnexpectedReplyError):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from beanpole.client import Rights
 from beanpole.engine.commands.rights import ASKED
 from beanpole.engine.state.user import User
 from beanpole.protocol.commands import Verb
@@ -320,6 +321,7 @@ def test_what_is_done_to_others_jobs_and_what_is_refused_is_noted(shop: Shop) ->
     for line, *wanted in [
         ("kick 1", "kick", "mine", True),
         ("delete 2", "delete", "mine", True),
+        ("delete-many 3", "delete-many", "theirs", False),
         ("kick-job 4", "kick-job", "mine", True),
         ("kick-job 3", "kick-job", "theirs", False),
         ("delete 3", "delete", "theirs", False),
@@ -341,6 +343,10 @@ def test_what_is_done_to_others_jobs_and_what_is_refused_is_noted(shop: Shop) ->
     shop.grant(admin=True)
     shop.say("shop", "kick-job 3", "kick-job 99")
     assert noted == [("shop", "kick-job", "theirs", True)]
+    noted.clear()
+    held, other = (shop.say("shop", f"put-job 1 tube=own pri={pri}\r\nx")[0].split()[1] for pri in (0, 1))
+    shop.say("shop", "watch own", "ignore mine", "reserve", f"delete-many {held} {other} 99")
+    assert noted == [("shop", "delete-many", "own", True)]
 
 
 def test_no_tube_is_noted_of_a_command_that_has_none(shop: Shop) -> None:
@@ -352,3 +358,20 @@ def test_no_tube_is_noted_of_a_command_that_has_none(shop: Shop) -> None:
     shop.grant()
     assert shop.say("shop", "stats") == ["OUT_OF_MEMORY"]
     assert noted == [b""]
+
+
+def test_list_rights_says_what_is_used(shop: Shop) -> None:
+    """Of users and spaces one sees what is one's own, and all with `stats`."""
+    shop.engine.users = shop.users.values
+    shop.engine.set_spaces({b"m*": (9, 0, 0), b"t*": (0, 99, 3)})
+    shop.grant(put="mine")
+    shop.say("shop", "use mine", "put 0 0 9 1\r\nx", "kick 1")
+    said = Rights.parse("\n".join(shop.say("shop", "list-rights")[1:]).encode())
+    assert said.patterns["put"] == ("mine",)
+    assert (said.used["commands"], said.used["refused"]) == (4, 1)
+    assert said.spaces == {"m*": {"jobs": 1, "jobs-max": 9, "bytes": 1, "bytes-max": 0, "tubes": 1, "tubes-max": 0}}
+    assert said.users == {}
+    shop.grant(stats=True)
+    said = Rights.parse("\n".join(shop.say("shop", "list-rights")[1:]).encode())
+    assert list(said.spaces) == ["m*", "t*"]
+    assert said.users["shop"] == said.used

@@ -123,6 +123,25 @@ def test_certificates_and_tokens_that_end_soon(key: str, left: object, severitie
 
 
 @pytest.mark.parametrize(
+    ("peer", "is_remote"),
+    [("10.0.0.7:51312", True), ("[2001:db8::1]:9", True), ("127.0.0.1:9", False), ("[::1]:9", False), ("unix", False)],
+)
+def test_clients_of_other_machines(peer: str, is_remote: bool) -> None:
+    assert server_checks.is_remote(peer) is is_remote
+
+
+def test_a_server_that_is_open_to_all() -> None:
+    assert found(server_checks.open_to_all, visit(None, sample())) == []
+    seen = replace(visit(None, sample()), peers=["10.0.0.7:51312"])
+    assert found(server_checks.open_to_all, seen) == [Severity.NOTE]
+
+
+@pytest.mark.parametrize(("number", "severities"), [(0, []), (2, [Severity.WARNING])])
+def test_users_that_nobody_can_be(number: int, severities: list[Severity]) -> None:
+    assert found(server_checks.lost_users, visit(None, sample(stats=server(users_unreachable=number)))) == severities
+
+
+@pytest.mark.parametrize(
     ("left", "severities"),
     [(2**43 // 10 + 1, []), (2**43 // 10, [Severity.WARNING]), (1, [Severity.WARNING]), (0, [Severity.ERROR])],
 )

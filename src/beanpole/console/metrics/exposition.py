@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from beanpole.console.metrics import families
-from beanpole.console.metrics.families import HistogramFamily, Kind, ServerFamily, TubeFamily, Value
+from beanpole.console.metrics.families import HistogramFamily, Kind, RightsFamily, ServerFamily, TubeFamily, Value
 from beanpole.console.metrics.metered import Metered, Row
 
 CHARS_PER_SLICE = 65_536  # characters that are written before other requests are served: about a millisecond
@@ -53,14 +53,16 @@ def lines_of(servers: Sequence[Scraped], *, openmetrics: bool) -> Iterator[str]:
         yield line(families.UP, server.labels, int(server.sample is not None))
     for family in families.SERVER_FAMILIES:
         yield from with_head(family, server_lines(family, servers), openmetrics=openmetrics)
+    for one in families.RIGHTS_FAMILIES:
+        yield from with_head(one, rights_lines(one, servers), openmetrics=openmetrics)
     for each in families.TUBE_FAMILIES:
         yield from with_head(each, tube_lines(each, servers), openmetrics=openmetrics)
     yield from with_head(families.TAKES_DEAD, dead_lines(servers), openmetrics=openmetrics)
-    for one in families.HISTOGRAM_FAMILIES:
-        yield from with_head(one, histogram_lines(one, servers), openmetrics=openmetrics)
+    for timed in families.HISTOGRAM_FAMILIES:
+        yield from with_head(timed, histogram_lines(timed, servers), openmetrics=openmetrics)
 
 
-Family = ServerFamily | TubeFamily | HistogramFamily
+Family = ServerFamily | RightsFamily | TubeFamily | HistogramFamily
 
 
 def with_head(family: Family, lines: Iterator[str], *, openmetrics: bool) -> Iterator[str]:
@@ -80,6 +82,15 @@ def server_lines(family: ServerFamily, servers: Sequence[Scraped]) -> Iterator[s
             for values, value in family.values(sample.stats):
                 labels = (f'{label}="{escaped(each)}"' for label, each in zip(family.labels, values, strict=True))
                 yield line(name, (*server.labels, *labels), value)
+
+
+def rights_lines(family: RightsFamily, servers: Sequence[Scraped]) -> Iterator[str]:
+    name = family.name + "_total" * (family.kind is Kind.COUNTER)
+    for server in servers:
+        rights = server.sample.rights if server.sample is not None else None
+        for values, value in family.values(rights) if rights is not None else ():
+            labels = (f'{label}="{escaped(each)}"' for label, each in zip(family.labels, values, strict=True))
+            yield line(name, (*server.labels, *labels), value)
 
 
 def tube_lines(family: TubeFamily, servers: Sequence[Scraped]) -> Iterator[str]:

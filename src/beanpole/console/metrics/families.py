@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from beanpole.client import Stats
+from beanpole.client import Rights, Stats
 from beanpole.observe.sampling import role_of
 
 Value = int | float
@@ -54,6 +54,18 @@ class ServerFamily:
     values: Callable[[Stats], Iterator[tuple[tuple[str, ...], Value]]]
     """The values of the labels, and the value, of each line."""
     of_jobs: bool = True  # whether it says something of jobs and clients, which a node that follows does not know
+
+
+@dataclass(frozen=True, slots=True)
+class RightsFamily:
+    """A metric of users or of spaces."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...]
+    values: Callable[[Rights], Iterator[tuple[tuple[str, ...], Value]]]
+    """The values of the labels, and the value, of each line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +150,25 @@ def server(name: str, kind: Kind, about: str, key: str, *, of_jobs: bool = True)
     return ServerFamily(name, kind, about, (), each(("", key)), of_jobs)
 
 
+def user(name: str, kind: Kind, about: str, key: str) -> RightsFamily:
+    """A metric of users with one value."""
+    return RightsFamily(
+        name, kind, about, ("user",), lambda rights: (((each,), row[key]) for each, row in rights.users.items())
+    )
+
+
+def space(name: str, about: str, end: str) -> RightsFamily:
+    """A metric of spaces with a value for each of what is limited there; without one for what is not."""
+
+    def values(rights: Rights) -> Lines:
+        for each, row in rights.spaces.items():
+            for kind in ("jobs", "bytes", "tubes"):
+                if row[kind + "-max"]:
+                    yield (each, kind), row[kind + end]
+
+    return RightsFamily(name, Kind.GAUGE, about, ("space", "kind"), values)
+
+
 def timed(name: str, about: str, key: str) -> HistogramFamily:
     """A histogram of the jobs of tubes."""
     return HistogramFamily(name, about, ("tube",), key, "job")
@@ -151,6 +182,15 @@ HANDSHAKES = (
 
 # Each is said in the order of its table.
 # fmt: off
+RIGHTS_FAMILIES = (
+    user("beanpole_user_connections", G, "Connections of a user, of the hundred with the most commands.",
+        "connections"),
+    user("beanpole_user_commands", C, "Commands of a user.", "commands"),
+    user("beanpole_user_refused", C, "Commands of a user that were refused for want of a right.", "refused"),
+    space("beanpole_space_used", "What lies in the tubes of a space, of what is limited there.", ""),
+    space("beanpole_space_limit", "How much may lie in the tubes of a space.", "-max"),
+)
+
 TUBE_FAMILIES = (
     TubeFamily(
         "beanpole_jobs", G, "Jobs of a tube by state.", ("tube", "state"),

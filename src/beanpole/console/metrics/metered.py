@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from beanpole.client import Stats, StatsTube
+from beanpole.client import Rights, Stats, StatsTube
 from beanpole.client.stats import Histogram, Histograms
 from beanpole.console import limits
 from beanpole.console.metrics.families import JOB_TIMES, TUBE_FAMILIES, Kind, Rest
@@ -175,6 +175,7 @@ class Metered:
     """
     keys: frozenset[str] = frozenset()  # what the server says of a tube
     times: Times | None = None  # the histograms; None: the server has none
+    rights: Rights | None = None  # what users and spaces have; None: the server has no users
     dead_tubes: Collection[str] = ()  # those of `named` into which rules send the dead
 
 
@@ -199,6 +200,7 @@ class Meter:
             rest,
             keys,
             self._times_of(sample, named),
+            sample.rights,
             sample.dead_tubes.keys() & named.keys(),
         )
 

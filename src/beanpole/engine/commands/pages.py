@@ -390,6 +390,7 @@ def cost_of(session: Session) -> cython.Py_ssize_t:
 def session_text(queue: Queue, now_ns: int64_t, session: Session) -> bytes:
     """Return the item of one session in the list."""
     peer = "console" if session.own else queue.describe(session.owner) if session.used is not None else ""
+    via: str = queue.via(session.owner) if session.used is not None and not session.own else ""
     watches = session.watches[:WATCHED_SHOWN_MAX]
     watched = [cython.cast(Watch, watch, typecheck=True).tube.name.decode() for watch in watches]
     lines = [
@@ -397,6 +398,7 @@ def session_text(queue: Queue, now_ns: int64_t, session: Session) -> bytes:
         f"  name: {quoted(b'' if session.name is None else session.name)}",
         f"  peer: {quoted(peer.encode('utf-8', 'surrogateescape'))}",
         *([] if session.user is None else [f"  user: {session.user.name.decode()}"]),
+        *([f"  via: {quoted(via.encode('utf-8', 'surrogateescape'))}"] if via else []),
         f"  since: {seconds(now_ns - session.opened_at_ns)}",
         f"  last-command: {VERB_NAMES[session.last_verb]}",
         f"  last-command-age: {seconds(now_ns - session.heard_at_ns)}",

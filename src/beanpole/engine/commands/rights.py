@@ -8,13 +8,15 @@ a job or a schedule of a tube to which it has no right at all: that there is one
 What a command says of several tubes (lists, pages, ``stats``) it leaves out itself, by the same patterns.
 """
 
+from heapq import nlargest
+
 import cython
 from cython.cimports.beanpole.engine.commands.hiding import find_used, renew
 from cython.cimports.beanpole.engine.state.job import Job, State
 from cython.cimports.beanpole.engine.state.queue import Queue
 from cython.cimports.beanpole.engine.state.schedule import Schedule
 from cython.cimports.beanpole.engine.state.session import Session, Standing
-from cython.cimports.beanpole.engine.state.tube import Watch
+from cython.cimports.beanpole.engine.state.tube import Space, Watch
 from cython.cimports.beanpole.engine.state.user import User
 from cython.cimports.beanpole.protocol.commands import VERB_COUNT, Command, Verb
 from cython.cimports.beanpole.protocol.extensions import HEARS_FORBIDDEN, Kind, bit
@@ -297,6 +299,47 @@ def auth(queue, now_ns, session, command):
     return session.out.word(Word.BAD_FORMAT)
 
 
+SHOWN_MAX = 100
+"""Users that list-rights shows, those with the most commands."""
+
+
+def command_count(user: User) -> int:
+    return user.command_count
+
+
+def used_of(user: User) -> list[tuple[bytes, int]]:
+    """Return what is counted of a user, and how many connections it may have."""
+    return [
+        (b"connections", user.connection_count),
+        (b"connections-max", user.connections_max),
+        (b"commands", user.command_count),
+        (b"refused", user.refused_count),
+    ]
+
+
+def spaces_of(queue: Queue, user: User) -> list[Space]:
+    """Return the spaces in which there may be tubes to which a user has a right; there are few."""
+    spaces = [] if queue.spaces is None else queue.spaces.spaces.values()
+    return [each for each in spaces if user.stats or user.grants.meets(each.pattern)]
+
+
+def space_pairs(space: Space) -> list[tuple[bytes, int]]:
+    """Return what lies in a space, and how much may; 0: no limit."""
+    return [
+        (b"jobs", space.job_count),
+        (b"jobs-max", space.jobs_max),
+        (b"bytes", space.body_bytes),
+        (b"bytes-max", space.bytes_max),
+        (b"tubes", space.tube_count),
+        (b"tubes-max", space.tubes_max),
+    ]
+
+
+def line_of(kind: bytes, name: bytes, pairs: list[tuple[bytes, int]]) -> bytes:
+    """Return an item of a list, which is JSON on a line."""
+    return b'- {"%b": "%b", %b}' % (kind, name, b", ".join([b'"%b": %d' % pair for pair in pairs]))
+
+
 def list_rights(queue, now_ns, session, command):
     """list-rights: who the session is, what it may do, and what of its limits is used."""
     user: User = session.user
@@ -310,6 +353,12 @@ def list_rights(queue, now_ns, session, command):
             b"%b: [%b]" % (right.encode(), b", ".join([b'"%b"' % each for each in patterns]))
             for right, patterns in user.grants.patterns.items()
         ],
-        b"connections: %d" % user.connection_count,
+        *[b"%b: %d" % pair for pair in used_of(user)],
+        b"spaces:",
+        *[line_of(b"space", each.pattern, space_pairs(each)) for each in spaces_of(queue, user)],
     ]
+    if user.stats:
+        others: list = nlargest(SHOWN_MAX, queue.users() if queue.users is not None else [user], key=command_count)
+        session.moved_count += len(others)
+        lines += [b"users:", *[line_of(b"user", each.name, used_of(each)) for each in others]]
     return session.out.text(b"---\n" + b"\n".join(lines) + b"\n")

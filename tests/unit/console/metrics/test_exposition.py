@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import parser
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from beanpole.client import StatsTube
+from beanpole.client import Rights, StatsTube
 from beanpole.console.metrics.exposition import CHARS_PER_SLICE, Scraped, lines_of, slices
 from beanpole.console.metrics.metered import Metered, Times
 from tests.unit.console.made import stats, tube
@@ -54,6 +54,19 @@ def test_a_node_that_follows_says_what_it_is_and_counts_no_jobs() -> None:
     assert found["beanpole_cluster_epoch", frozenset({("server", "a")})] == 4
     assert found["beanpole_cluster_lag_bytes", frozenset({("server", "a")})] == 70
     assert not any(name.startswith(("beanpole_commands", "beanpole_job", "beanpole_conn")) for name, _ in found)
+
+
+def test_users_and_spaces_have_lines_of_their_own_where_something_is_limited() -> None:
+    users = {"shop": {"connections": 2, "commands": 5, "refused": 1}}
+    spaces = {"m*": {"jobs": 3, "jobs-max": 9, "bytes": 7, "bytes-max": 0, "tubes": 1, "tubes-max": 0}}
+    rights = Rights("me", admin=False, stats=True, patterns={}, used={}, spaces=spaces, users=users)
+    found = read([Scraped("a", "", replace(metered([]), rights=rights))])
+    labels = frozenset({"server": "a", "user": "shop"}.items())
+    assert [found[f"beanpole_user_{each}", labels] for each in ("connections", "commands_total", "refused_total")] == [
+        *(2, 5, 1)
+    ]
+    spaced = {(name, dict(labels)["kind"]): value for (name, labels), value in found.items() if "space" in name}
+    assert spaced == {("beanpole_space_used", "jobs"): 3, ("beanpole_space_limit", "jobs"): 9}
 
 
 def test_a_tube_that_takes_the_dead_says_so() -> None:

@@ -9,7 +9,7 @@ from beanpole.console.metrics import families
 from beanpole.console.metrics.families import HISTOGRAM_FAMILIES, SERVER_FAMILIES, TUBE_FAMILIES, Kind
 from beanpole.server.handshakes import OUTCOMES
 
-ALL = (*SERVER_FAMILIES, *TUBE_FAMILIES, families.TAKES_DEAD, *HISTOGRAM_FAMILIES)
+ALL = (*SERVER_FAMILIES, *families.RIGHTS_FAMILIES, *TUBE_FAMILIES, families.TAKES_DEAD, *HISTOGRAM_FAMILIES)
 
 
 def test_no_name_is_there_twice() -> None:
