@@ -5,7 +5,8 @@ process; what is counted is the processor time of the turn that reads, runs and 
 encrypted turns go in turn, so that whatever else the machine does meets both.
 
 Then the same of whole servers, for commands of 50 connections that put, reserve and delete jobs of 100 bytes: this one,
-and beanstalkd alone and behind HAProxy, which speaks TLS for it; its processor time is added.
+the process that has the jobs where a front has the clients, and beanstalkd alone and behind HAProxy, which speaks TLS
+for it; its processor time is added.
 """
 
 import contextlib
@@ -151,9 +152,12 @@ def whole_servers() -> None:
         theirs = stack.enter_context(beanstalkd_server())
         proxy, proxied_port = stack.enter_context(proxied(theirs.port))
         context = client_context(shows=False)
+        engine, fronts_plain, fronts_encrypted = stack.enter_context(running("--fronts", "1"))
         loads = {
             "plain": Load([process.popen.pid], plain),
             "TLS": Load([process.popen.pid], encrypted, context),
+            "fronts, the engine's": Load([engine.popen.pid], fronts_plain),
+            "fronts, TLS": Load([engine.popen.pid], fronts_encrypted, context),
             "beanstalkd": Load([theirs.pid], theirs.port),
             "beanstalkd, HAProxy": Load([theirs.pid, proxy], proxied_port, context),
         }
