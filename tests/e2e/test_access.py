@@ -171,6 +171,17 @@ def test_rights_change_with_the_file(site: Site) -> None:
         client.ask(b"use orders\r\nput 0 0 60 1\r\na\r\n", b"USING orders\r\nUNKNOWN_COMMAND\r\n")
 
 
+def test_what_may_lie_in_tubes_changes_with_the_file(site: Site) -> None:
+    users, put = site.access.read_text(), b"put-job 1 tube=m-a\r\nx\r\n"
+    site.write(f'{users}[space."m-*"]\nlimits = {{ jobs = 1 }}\n')
+    with site.serving() as process, site.client() as client:
+        client.ask(put + put, b"INSERTED 1\r\nOUT_OF_MEMORY\r\n")
+        site.write(f'{users}[space."m*"]\nlimits = {{ jobs = 2 }}\n')
+        process.signal(signal.SIGHUP)
+        wait_until(lambda: process.events("access read"), "the file is read")
+        client.ask(put + put, b"INSERTED 2\r\nOUT_OF_MEMORY\r\n")
+
+
 def test_the_end_of_a_token_that_is_moved_nearer_counts(site: Site) -> None:
     """It is over a second after it was changed, or when the file is read."""
     shop = tokens.add(site.tokens, "shop", time.time() + 9_999)
