@@ -567,9 +567,11 @@ class Front(EventQueue):
 
     def accept(self, now_ns, listener):
         """Accept clients."""
-        for _ in range(ACCEPTS_PER_TURN):
-            is_numbered: cython.bint = bool(self.free_channels) or len(self.channels) <= CHANNELS_MAX
-            if self.client_count + len(self.strangers) >= self.connections_max or not is_numbered:
+        count: cython.int
+        for count in range(ACCEPTS_PER_TURN):
+            if self.has_no_place() or self.client_count + len(self.strangers) >= self.connections_max:
+                if count > 0 and self.strangers:
+                    return 0  # whether another waits says the next turn: nobody has to make room for none
                 if not self.make_room(now_ns):
                     return self.pause_accepting(now_ns, EMFILE)
             if self.has_more_than_others():
@@ -587,7 +589,8 @@ class Front(EventQueue):
         return 0
 
     def has_no_place(self):
-        return self.client_count >= self.connections_max
+        is_numbered: cython.bint = bool(self.free_channels) or len(self.channels) <= CHANNELS_MAX
+        return self.client_count >= self.connections_max or not is_numbered
 
     def has_more_than_others(self):
         """Whether this front has a tenth more clients than the mean of all."""
@@ -611,11 +614,14 @@ class Front(EventQueue):
         return 0
 
     def admit(self, fd: cython.int, is_unix: cython.bint, tls: Filter | None, about: bytes, origin: object) -> None:
-        """Take a client that was met elsewhere, and of which nothing was read; it is closed if it can't be watched.
+        """Take a client that was met elsewhere, and of which nothing was read; it is closed if it can't be taken.
 
         `about` is what OPEN says of it. `tls` is what decrypts it; None: it speaks no TLS. `origin` is for
         `take_waiting`.
         """
+        if self.draining:  # an OPEN would be wrong
+            posix.close(fd)
+            return
         client: Client = Client()
         client.tls = tls
         if tls is not None:

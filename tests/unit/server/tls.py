@@ -92,7 +92,7 @@ class FrontHouse(TlsHouse):
         return 2
 
     def run(self) -> None:
-        for _ in range(4):
+        for _ in range(2):
             self.front.poll()
             super().run()
         self.front.poll()
