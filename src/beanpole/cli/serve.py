@@ -184,7 +184,8 @@ def passing(cluster_ca: str) -> "Passing":
 
     ca = cluster_ca or None
     try:
-        Login(ca).context()
+        if ca is not None:  # to read those of the system takes time, and memory, which most nodes don't need
+            Login(ca).context()
     except ArgumentError as error:
         raise click.UsageError(f"--cluster-ca: {error}") from error
     return Passing(Front, Uplink, lambda key: Login(ca, token=key or None), enter)

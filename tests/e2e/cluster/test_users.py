@@ -13,6 +13,7 @@ from beanpole.access import tokens
 from tests.certificates import made
 from tests.e2e.cluster.conftest import Cluster
 from tests.e2e.process import Client, Process, serving, start_in_vain, wait_until
+from tests.e2e.test_route import ROUTE
 from tests.servers import HOST, REPLY_TIMEOUT_S, server_certificate
 
 USERS = """
@@ -51,12 +52,17 @@ def installation(cluster: Cluster, tmp_path: Path) -> Installation:
     return Installation(cluster, tmp_path)
 
 
+def connected(process: Process) -> Client:
+    """A client that has shaken hands, and said nothing."""
+    context = ssl.create_default_context(cafile=str(made("ca").cert))
+    raw = socket.create_connection((HOST, process.port), REPLY_TIMEOUT_S)
+    return Client(context.wrap_socket(raw, server_hostname=HOST))
+
+
 @contextmanager
 def known(process: Process, token: bytes, name: bytes) -> Iterator[Client]:
     """A client that has shown a token."""
-    context = ssl.create_default_context(cafile=str(made("ca").cert))
-    raw = socket.create_connection((HOST, process.port), REPLY_TIMEOUT_S)
-    with Client(context.wrap_socket(raw, server_hostname=HOST)) as client:
+    with connected(process) as client:
         client.ask(b"auth " + token + b"\r\n", b"AUTHENTICATED " + name + b"\r\n")
         yield client
 
@@ -83,10 +89,11 @@ def test_another_leads_and_serves_the_same_users(installation: Installation) -> 
     cluster = installation.cluster
     with installation.node("a") as a, installation.node("b") as b:
         cluster.wait_alive("a", "b")
-        with known(b, installation.shop, b"shop") as client:
+        with known(b, installation.shop, b"shop") as client, connected(b) as waiting:
             client.ask(b"use orders\r\nput 0 0 60 1\r\nx\r\n", b"USING orders\r\nINSERTED 1\r\n")
             a.signal(signal.SIGKILL)
             assert client.rest() == b""
+            waiting.ask(b"auth " + installation.shop + b"\r\n", b"AUTHENTICATED shop\r\n")
         cluster.wait_leader("b")
         with known(b, installation.shop, b"shop") as client:
             client.ask(b"use orders\r\nput 0 0 60 1\r\nx\r\n", b"USING orders\r\nINSERTED 2\r\n")
@@ -94,6 +101,23 @@ def test_another_leads_and_serves_the_same_users(installation: Installation) -> 
             cluster.wait_alive("b", "c")
             with known(c, installation.mail, b"mail") as client:
                 client.ask(b"use mail\r\nput 0 0 60 1\r\nx\r\n", b"USING mail\r\nINSERTED 3\r\n")
+
+
+def test_router_finds_the_node_that_leads(installation: Installation, tmp_path: Path) -> None:
+    own = tmp_path / "token"
+    own.write_bytes(installation.shop)
+    own.chmod(0o600)
+    cluster = installation.cluster
+    with installation.node("a") as a, installation.node("b") as b:
+        cluster.wait_alive("a", "b")
+        to = f"beanstalks://{HOST}:{b.port},{HOST}:{a.port}"
+        login = ("--ca", str(made("ca").cert), "--token-file", str(own))
+        with serving("--to", to, *login, command=ROUTE) as router, router.connect() as client:
+            client.ask(b"use orders\r\nput 0 0 60 1\r\nx\r\n", b"USING orders\r\nINSERTED 1\r\n")
+            a.signal(signal.SIGKILL)
+            assert client.rest() == b""
+            with router.connect(wait_accepted=False) as other:
+                other.ask(b"use orders\r\nput 0 0 60 1\r\nx\r\n", b"USING orders\r\nINSERTED 2\r\n")
 
 
 def test_status_says_that_files_differ(installation: Installation) -> None:
