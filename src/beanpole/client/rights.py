@@ -20,7 +20,8 @@ class Rights:
     patterns: dict[str, tuple[str, ...]]
     """The patterns of tubes of each right."""
     used: dict[str, int]
-    """Its ``connections`` and ``connections-max``, its ``commands``, and how many of them were ``refused``."""
+    """Its ``connections`` and ``connections-max``, its ``commands``, and how many of them were ``refused``;
+    0: no limit."""
     spaces: dict[str, dict[str, int]]
     """By their patterns the spaces that concern it: ``jobs``, ``bytes`` and ``tubes``, and of each how much there may
     be, as ``jobs-max``; 0: no limit."""

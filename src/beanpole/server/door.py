@@ -161,7 +161,7 @@ class Door:
     def is_full(self, name: str) -> bool:
         """Whether a user has as many connections as it may."""
         user = self.users[name]
-        return user.connection_count >= user.connections_max
+        return 0 < user.connections_max <= user.connection_count
 
     # --- leaving ------------------------------------------------------------------------------------------------------
 
@@ -276,7 +276,7 @@ class Door:
                 user = self.users[name] = User(name.encode())
             if config != known.get(name):
                 user.grant(config.grants, config.admin, config.stats)
-                user.connections_max = limits.CONNECTIONS_MAX if config.connections is None else config.connections
+                user.connections_max = config.connections or 0
         for name in known.keys() - access.users.keys():
             self.users.pop(name).grant(Grants({}), False, False)
 

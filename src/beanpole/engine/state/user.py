@@ -4,8 +4,6 @@ Who a client is, and what a user may, is said from outside: one object stands fo
 its name, and what changes then is what it has.
 """
 
-import sys
-
 import cython
 from cython.cimports.beanpole.protocol.rights import Grants, Right
 
@@ -17,7 +15,6 @@ class User:
     def __cinit__(self, name: bytes):
         self.name = name
         self.grants = Grants({})
-        self.connections_max = sys.maxsize
 
     def grant(self, grants: Grants, admin: cython.bint, stats: cython.bint) -> None:
         """Set what the user may from here on; a session finds its rights again before its next command."""
