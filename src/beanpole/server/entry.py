@@ -105,6 +105,7 @@ class Entry:
             return self.refuse(connection, door.fullness(found.user))
         self.leave()
         self.become(found)
+        self.is_named = False  # by itself from here on
         connection.belong_to(self.user)
         return size
 

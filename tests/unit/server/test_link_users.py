@@ -234,6 +234,7 @@ def test_a_link_that_may_name_somebody_no_more_loses_these_clients(open_house: C
     front = house.link("list")
     assert [who(front, 1, shown(user="shop")), who(front, 2, shown())] == ["shop", "router"]
     assert who(front, 3, shown(way="tls"), b"auth " + house.token + b"\r\n") == "shop"
+    assert who(front, 5, shown(way="tls", user="shop"), b"auth " + house.plain + b"\r\n") == "plain"
     house.read(USERS.replace('links = ["shop"]', 'links = ["mail"]'))
     assert [each[:2] for each in front.receive()] == [(1, CLOSE)], "a token is its client's own"
     assert who(front, 4, shown(user="mail")) == "mail"
