@@ -5,7 +5,6 @@ which is looked up again then. Tokens are found by their digests, so no comparis
 """
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -13,7 +12,6 @@ from beanpole.access.tokens import Token, date_text, digest_of
 from beanpole.protocol.evidence import Evidence
 from beanpole.protocol.rights import Grants
 
-DIGEST = re.compile("[0-9a-f]{64}")
 UNIX = "uid "  # no name of a certificate begins with it
 
 WARNING_S = 14 * 86_400
@@ -120,21 +118,16 @@ class Access:
 
         Neither: it has shown nothing that could say so. `uid` is that of a user of this machine's system.
         """
-        found, fault = None, ""
         if shown.certificates or shown.until is not None:
             found = self.by_certificate(shown.certificates, shown.until)
             if found is None or (shown.until is not None and shown.until <= now_s):
                 return None, "its certificate has ended" if found else self.fault_of(shown.certificates, now_s)
-        if shown.token:
-            digest = bytes.fromhex(shown.token) if DIGEST.fullmatch(shown.token) else b""
-            found, fault = self.by_digest(digest, now_s), self.fault_of(digest, now_s)
-        elif found is None and shown.user:
-            found, fault = self.by_listener(shown.user), self.fault_of(shown.user, now_s)
-        elif found is None and uid is not None:
-            found = self.by_uid(uid)
-        elif found is None and shown.uid:
-            found = self.by_certificate([unix_name(shown.uid)])
-        return found, fault
+            return found, ""
+        if shown.user:
+            return self.by_listener(shown.user), self.fault_of(shown.user, now_s)
+        if uid is not None:
+            return self.by_uid(uid), ""
+        return (self.by_certificate([unix_name(shown.uid)]) if shown.uid else None), ""
 
     def users_of(self, names: Iterable[str]) -> set[str]:
         """Return the users that have one of the names of a certificate. What is not printable ASCII is no name."""

@@ -25,8 +25,6 @@ class Evidence:
     """The names of its certificate."""
     until: float | None = None
     """When that ends, in seconds since 1970."""
-    token: str = ""
-    """The digest of its token, in hexadecimal digits."""
 
     def text(self) -> bytes:
         """Return the payload of OPEN. Names that are not printable ASCII are left out, as they count as none.
@@ -39,7 +37,7 @@ class Evidence:
         return text
 
     def rows(self) -> Iterator[tuple[str, str]]:
-        for key in ("peer", "way", "user", "uid", "token"):
+        for key in ("peer", "way", "user", "uid"):
             if getattr(self, key):
                 yield key, getattr(self, key)
         for name in self.certificates:
@@ -52,7 +50,7 @@ class Evidence:
 def read_evidence(about: bytes) -> Evidence:
     """Read the payload of OPEN, which is lines of UTF-8; a key that is not known is passed over."""
     rows = [line.partition(" ")[::2] for line in about.decode().splitlines()]
-    texts = {key: value for key, value in rows if key in ("peer", "way", "user", "uid", "token")}
+    texts = {key: value for key, value in rows if key in ("peer", "way", "user", "uid")}
     until = [value for key, value in rows if key == "until" and value.isdecimal() and len(value) < 16]
     names = tuple(value for key, value in rows if key == "certificate")
     return Evidence(**texts, certificates=names, until=float(until[0]) if until else None)

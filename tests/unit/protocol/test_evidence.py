@@ -6,9 +6,7 @@ from beanpole.protocol.evidence import Evidence, read_evidence
 
 
 def test_all_of_it_comes_back() -> None:
-    evidence = Evidence(
-        "10.0.0.7:40112", "tls", "shop", "www-data", ("CN=shop", "DNS:shop"), 1_800_000_000.0, "ab" * 32
-    )
+    evidence = Evidence("10.0.0.7:40112", "tls", "shop", "www-data", ("CN=shop", "DNS:shop"), 1_800_000_000.0)
     assert read_evidence(evidence.text()) == evidence
 
 
