@@ -146,19 +146,17 @@ def uids_of(file: TomlFile, faults: list[str], *at: str) -> tuple[frozenset[int]
     """
     found, names = set(), set()
     for each in file.value(list, *at):
-        if type(each) is int and 0 <= each <= UID_MAX:
-            found.add(each)
-            names.add(str(each))
-            with contextlib.suppress(KeyError):
-                names.add(pwd.getpwuid(each).pw_name)
-        elif isinstance(each, str):
-            names.add(each)
-            try:
-                found.add(pwd.getpwnam(each).pw_uid)
-            except (KeyError, ValueError):
-                faults.append(f"{label(at)}this machine has no user {each[:40]!a}")
-        else:
+        if not (isinstance(each, str) or (type(each) is int and 0 <= each <= UID_MAX)):
             raise file.wrong(f"{label(at)}a list of names or numbers of the system's users is wanted", *at)
+        names.add(str(each))
+        try:
+            uid = pwd.getpwnam(each).pw_uid if isinstance(each, str) else each
+        except (KeyError, ValueError):
+            faults.append(f"{label(at)}this machine has no user {each[:40]!a}")
+            continue
+        found.add(uid)
+        with contextlib.suppress(KeyError):
+            names.add(pwd.getpwuid(uid).pw_name)  # of several names for a number a front says this one
     return frozenset(found), frozenset(map(unix_name, names))
 
 

@@ -1,6 +1,7 @@
 """Files of users: what is wrong is said with its line, and who a client is goes by them."""
 
 import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from beanpole.access.access import Access, Found, Space
 from beanpole.access.file import PATTERNS_MAX, USERS_MAX, load
 from beanpole.errors import AccessError
+from beanpole.protocol.evidence import Evidence
 from beanpole.protocol.rights import Right
 
 WHOLE = """\
@@ -169,6 +171,15 @@ def test_the_example_is_read() -> None:
 
 
 # --- Who a client is --------------------------------------------------------------------------------------------------
+
+
+def test_a_second_name_of_a_uid_is_known_by_what_fronts_call_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = pwd.getpwnam("root")
+    monkeypatch.setattr(pwd, "getpwnam", {"toor": root}.__getitem__)
+    access = loaded(path, "[user.a]\nunix = ['toor']\n")
+    for found, _ in (access.by_evidence(Evidence(), 0, 0), access.by_evidence(Evidence(uid="root"), 0)):
+        assert found is not None
+
 
 TWO = """
 [user.a]
