@@ -237,9 +237,11 @@ def access_ends(visit: Visit) -> Iterator[Finding]:
 def is_remote(peer: str) -> bool:
     """Whether the address of a client, with its port, is that of another machine."""
     try:
-        return not ipaddress.ip_address(peer.rpartition(":")[0].strip("[]")).is_loopback
+        address = ipaddress.ip_address(peer.rpartition(":")[0])
     except ValueError:  # a Unix socket, or a client of whom nothing is known
         return False
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return not (mapped or address).is_loopback
 
 
 def open_to_all(visit: Visit) -> Iterator[Finding]:

@@ -124,7 +124,15 @@ def test_certificates_and_tokens_that_end_soon(key: str, left: object, severitie
 
 @pytest.mark.parametrize(
     ("peer", "is_remote"),
-    [("10.0.0.7:51312", True), ("[2001:db8::1]:9", True), ("127.0.0.1:9", False), ("[::1]:9", False), ("unix", False)],
+    [
+        ("10.0.0.7:51312", True),
+        ("2001:db8::1:9", True),
+        ("::ffff:10.0.0.7:9", True),
+        ("127.0.0.1:9", False),
+        ("::1:9", False),
+        ("::ffff:127.0.0.1:9", False),
+        ("unix", False),
+    ],
 )
 def test_clients_of_other_machines(peer: str, is_remote: bool) -> None:
     assert server_checks.is_remote(peer) is is_remote
