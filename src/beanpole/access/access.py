@@ -83,6 +83,8 @@ class Access:
     """What is odd in the files and forbids nothing, a sentence each."""
     owners: Mapping[str | int, str]
     """The users of certificates, by names as `comparable` makes them, of uids, and of their names (`unix_name`)."""
+    digest: str
+    """Of the files, in hexadecimal digits."""
 
     # --- Who a client is ----------------------------------------------------------------------------------------------
 

@@ -20,10 +20,11 @@ import pwd
 import re
 import stat
 from collections.abc import Collection, Mapping
+from hashlib import sha256
 from pathlib import Path
 
 from beanpole.access.access import Access, Space, UserConfig, comparable, unix_name
-from beanpole.access.tokens import NAME, NAME_FORM, Token, read
+from beanpole.access.tokens import NAME, NAME_FORM, Token, TokenFile, read
 from beanpole.errors import AccessError
 from beanpole.files import TomlFile, label
 from beanpole.protocol.names import NAME_RULE, PATTERN
@@ -76,13 +77,15 @@ def load(path: Path, tokens: Path | None = None, listeners: Collection[str] = ()
     if len(file.value(dict, "space")) > SPACES_MAX:
         raise file.wrong(f"space: there are more than {SPACES_MAX}", "space")
     spaces = {pattern.encode(): space_of(file, pattern) for pattern in file.value(dict, "space")}
-    found = tokens_of(tokens, users, faults) if tokens is not None else {}
-    return Access(users, spaces, found, frozenset(listeners), tuple(faults), owners)
+    token_file = None if tokens is None else read(tokens)
+    found = {} if token_file is None else tokens_of(token_file, users, faults)
+    text = file.text if token_file is None else f"{file.text}\0{token_file.text}"
+    digest = sha256(text.encode()).hexdigest()
+    return Access(users, spaces, found, frozenset(listeners), tuple(faults), owners, digest)
 
 
-def tokens_of(path: Path, users: Collection[str], faults: list[str]) -> dict[bytes, Token]:
-    """Read the file of tokens. Raises AccessError."""
-    file = read(path)
+def tokens_of(file: TokenFile, users: Collection[str], faults: list[str]) -> dict[bytes, Token]:
+    """Return the tokens of a file. Raises AccessError."""
     for line, token in file.lines.items():
         if token.user not in users:
             raise file.wrong(f"there is no user {token.user}", line)
@@ -152,7 +155,7 @@ def uids_of(file: TomlFile, faults: list[str], *at: str) -> tuple[frozenset[int]
         try:
             uid = pwd.getpwnam(each).pw_uid if isinstance(each, str) else each
         except (KeyError, ValueError):
-            faults.append(f"{label(at)}this machine has no user {each[:40]!a}")
+            faults.append(f"{label(at)}this machine has no user {str(each)[:40]!a}")
             continue
         found.add(uid)
         with contextlib.suppress(KeyError):

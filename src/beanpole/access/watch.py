@@ -5,7 +5,6 @@ may be a right one that gives less. One that has become wrong leaves in force wh
 """
 
 from collections.abc import Collection, Sequence
-from hashlib import sha256
 from pathlib import Path
 
 from beanpole.access.access import Access
@@ -51,8 +50,7 @@ class AccessFiles:
     ) -> None:
         """Read them, as `load` does. Raises AccessError."""
         self._path, self._tokens = path, tokens
-        self._paths = [path] if tokens is None else [path, tokens]
-        self._watch = Watch(self._paths)
+        self._watch = Watch([path] if tokens is None else [path, tokens])
         self._listeners = listeners
         self._error, self._error_s = "", 0.0
         self._warned: set[str] = set()
@@ -68,16 +66,6 @@ class AccessFiles:
             self._error = ""
         has_settled = self._watch.has_settled(now_s, at_once=at_once)
         return has_settled or (self._error != "" and now_s - self._error_s >= AGAIN_S)
-
-    def digest(self) -> str:
-        """Return a digest of the files as they are now, in hexadecimal digits; empty: they can't be read."""
-        found = sha256()
-        try:
-            for each in self._paths:
-                found.update(sha256(each.read_bytes()).digest())
-        except OSError:
-            return ""
-        return found.hexdigest()
 
     def read(self) -> Access | AccessError:
         """Read the files; return what they say, or what is wrong. Any thread may call it: nothing here changes."""

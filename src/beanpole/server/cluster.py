@@ -203,7 +203,7 @@ class ClusterNode:
     def tell_users(self) -> None:
         """Let `beanpole cluster status` know which users and tokens this node knows, when that has changed."""
         assert self.settings.cluster is not None
-        digest = self.host.door.digest if self.has_users and self.host.door is not None else ""
+        digest = self.host.door.access.digest if self.has_users and self.host.door is not None else ""
         if digest == self.told_users or not self.node.has_reported or (self.telling and not self.telling.done()):
             return
         self.told_users = digest

@@ -60,7 +60,6 @@ class Door:
         self.looking: list[Entry] = []  # who may have to go
         self.clients: EpollTransport | None = None  # whom it lets in; None: a node that follows, whose leader does
         self.is_watching = False
-        self.digest = ""  # of the files of users and tokens; empty: there are none
         self.counts = dict.fromkeys(("refused", "pushed out", "too slow", "ended"), 0)
         listeners = [each.user for each in places if each.user]
         self.entrance = Entrance(places, settings.tls_cert, settings.tls_key, has_users=bool(settings.access))
@@ -266,8 +265,6 @@ class Door:
 
     def take_users(self, access: Access, before: Access | None) -> None:
         """Give the users of the files their rights; those that are in none any more have none."""
-        assert self.files is not None, "they were read"
-        self.digest = self.files.digest()
         self.token_end_s = 0.0
         known = {} if before is None else before.users
         for name, config in access.users.items():

@@ -75,6 +75,19 @@ def test_files_are_read_at_once_where_that_is_asked(files: Files) -> None:
     assert files.look(100) is None
 
 
+def test_the_digest_is_that_of_what_is_in_force(files: Files) -> None:
+    first = files.used.access.digest
+    read = files.used.read()
+    files.write("[user.a]\n[user.b]\n")
+    files.used.take(read, files.now_s)
+    assert files.used.access.digest == first
+    files.reread()
+    second = files.used.access.digest
+    add(files.tokens, "b")
+    files.reread()
+    assert len({first, second, files.used.access.digest}) == 3
+
+
 @pytest.mark.parametrize("text", ["", "[user.a]\n[user.b]", "[user.b]\n"])
 def test_a_file_that_has_become_wrong_leaves_what_was(files: Files, text: str) -> None:
     before = files.used.access
