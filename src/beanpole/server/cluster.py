@@ -55,7 +55,7 @@ class ClusterNode:
         self.roles = Roles(host, self.observer, self.serve_console, passing)
         self.answered = ""
         self.has_users = host.door is not None and host.door.files is not None
-        self.told_users = ""  # the digest of their files that was said
+        self.told_users: str | None = None  # the digest of their files that was said
         self.telling: asyncio.Task[None] | None = None
         self.node = Node(
             opener(settings.cluster, settings.node, makes_key=self.has_users),
@@ -213,7 +213,7 @@ class ClusterNode:
         try:
             await admin.note_users(url, self.settings.node, digest)
         except (BeanpoleError, OSError):
-            self.told_users = ""  # it is said again
+            self.told_users = None  # it is said again
 
     def look_for_question(self) -> None:
         """Answer `beanpole cluster verify`: a leader at its next row, a follower at the last one that it applied."""

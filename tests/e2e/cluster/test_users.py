@@ -36,10 +36,11 @@ class Installation:
         cluster.init()
 
     def node(self, name: str, users: str = USERS, *more: str) -> AbstractContextManager[Process]:
+        """Start a node; without `users` it has none."""
         access = self.folder / f"{name}.toml"
         access.write_text(users)
         access.chmod(0o644)
-        files = ("--access", str(access), "--tokens", str(self.tokens))
+        files = ("--access", str(access), "--tokens", str(self.tokens)) if users else ()
         ca = ("--cluster-ca", str(made("ca").cert))
         flags = ("--cluster", self.cluster.url, "--node", name, "-l", f"tls:{HOST}:0")
         pair = server_certificate()
@@ -122,16 +123,22 @@ def test_router_finds_the_node_that_leads(installation: Installation, tmp_path: 
 
 def test_status_says_that_files_differ(installation: Installation) -> None:
     cluster = installation.cluster
-    with installation.node("a"), installation.node("b") as b:
-        cluster.wait_alive("a", "b")
 
-        def warnings() -> str:
-            return " ".join(cluster.status()["warnings"])
+    def warnings() -> str:
+        return " ".join(cluster.status()["warnings"])
 
-        wait_until(lambda: "files of users or tokens" not in warnings(), "both nodes have said what they know")
-        (installation.folder / "b.toml").write_text(USERS + "[user.more]\nput = []\n")
-        b.signal(signal.SIGHUP)
-        wait_until(lambda: "the files of users or tokens of a and b differ" in warnings(), "it is said")
+    with installation.node("a"):
+        with installation.node("b") as b:
+            cluster.wait_alive("a", "b")
+            wait_until(lambda: "files of users or tokens" not in warnings(), "both nodes have said what they know")
+            (installation.folder / "b.toml").write_text(USERS + "[user.more]\nput = []\n")
+            b.signal(signal.SIGHUP)
+            wait_until(lambda: "the files of users or tokens of a and b differ" in warnings(), "it is said")
+            (installation.folder / "b.toml").write_text(USERS)
+            b.signal(signal.SIGHUP)
+            wait_until(lambda: "files of users or tokens" not in warnings(), "both know the same again")
+        with installation.node("b", users=""):
+            wait_until(lambda: "the files of users or tokens of a and b differ" in warnings(), "b has none")
 
 
 @pytest.mark.parametrize("more", ["", ",client-ca={ca}"])

@@ -412,12 +412,16 @@ def newest(nodes: list[NodeState], names: list[str]) -> str:
 
 
 async def note_users(conninfo: str, node: str, digest: str) -> None:
-    """Note which users and tokens a node knows, by a digest of its files."""
+    """Note which users and tokens a node knows, by a digest of its files; empty: it has none, as it once may have."""
     connection = await connect(conninfo, "users")
     async with connection:
         with errors_translated():
             await connection.execute(schema.WAIT_FOR_NO_STANDBY.encode())
-            await connection.execute(schema.SET.encode(), [schema.USERS + node, digest])
+            name = schema.USERS + node
+            if digest:
+                await connection.execute(schema.SET.encode(), [name, digest])
+            else:
+                await connection.execute(schema.WITHDRAW.encode(), [[name]])
 
 
 async def note_stop(conninfo: str, writer: bytes, loss: str, era: int, cluster: str) -> None:
