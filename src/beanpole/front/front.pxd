@@ -61,6 +61,7 @@ cdef class Front(EventQueue):
     cdef int number                      # which of the fronts this is
     cdef int front_count
     cdef bint one_reply_per_send         # for clients that can't take two at once
+    cdef int64_t records_cost_ns         # what the records of clients have cost in this turn
     cdef int64_t frame_count             # of this turn
     cdef int64_t unsent_count            # of earlier turns, which the link did not take yet
     cdef int64_t turn_ended_ns

@@ -52,7 +52,7 @@ YIELD_NS = cython.declare(int64_t, limits.YIELD_NS)
 SLOT = cython.declare(cython.int, server_limits.FRONT_SLOT)
 SILENCE_NS = cython.declare(int64_t, protocol_limits.LINK_SILENCE_S * 1_000_000_000)
 NEVER = cython.declare(int64_t, 2**63 - 1)
-SHARE_COST_NS = cython.declare(int64_t, server_limits.SHARE_COST_NS)
+TURN_COST_NS = cython.declare(int64_t, server_limits.TURN_COST_NS)
 SEALED_BYTES = cython.declare(cython.Py_ssize_t, server_limits.RECEIVE_BYTES_FIRST)
 PLAIN_BYTES = cython.declare(cython.Py_ssize_t, plain_bytes)
 sealed_array = bytearray(server_limits.RECEIVE_BYTES_FIRST)  # what came last that is encrypted
@@ -319,6 +319,7 @@ class Front(EventQueue):
             self.arm(began_ns)
         self.flush()
         self.count(began_ns)
+        self.records_cost_ns = 0
         if not self.link.is_open and self.link.reader is not None:
             channels: cython.int = self.leave_link(began_ns)
             if self.on_link_end is not None:
@@ -473,10 +474,11 @@ class Front(EventQueue):
         return 0
 
     def serve_queue(self):
-        """Read from clients, each once, until enough is on its way to the server."""
+        """Read from clients, each once, until enough is on its way to the server, or was decrypted in this turn."""
         queue, self.queue = self.queue, []
+        out = cython.address(self.link.out)
         at: cython.Py_ssize_t = 0
-        while at < len(queue) and self.link.out.size - self.link.out.start < OUT_BYTES_PAUSE:
+        while at < len(queue) and out.size - out.start < OUT_BYTES_PAUSE and self.records_cost_ns < TURN_COST_NS:
             client: Client = cython.cast(Client, queue[at], typecheck=True)
             client.queued = False
             if client.fd >= 0 and client.readable:
@@ -537,6 +539,7 @@ class Front(EventQueue):
         target: cython.p_char = reserve(out, HEADER_BYTES + size)
         was_due: cython.bint = tls.is_due()
         found: cython.Py_ssize_t = tls.receive(client.fd, target + HEADER_BYTES, size, sealed, SEALED_BYTES)
+        self.records_cost_ns += tls.cost_ns
         client.readable = was_due or tls.is_due() or not tls.dry or client.hung_up or client.thorough
         if found > 0:
             return self.pass_on(client, target, found)
@@ -624,8 +627,6 @@ class Front(EventQueue):
             return
         client: Client = Client()
         client.tls = tls
-        if tls is not None:
-            tls.share_ns = SHARE_COST_NS
         client.about = about
         client.origin = origin
         with contextlib.suppress(OSError):

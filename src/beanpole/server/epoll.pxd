@@ -22,6 +22,7 @@ cdef class Carrier:
     # A descriptor that carries many connections, and is served before and after a turn.
     cdef int note(self, int64_t now_ns, unsigned int events) except -1
     cdef int end_turn(self, int64_t now_ns) except -1
+    cdef int read_deferred(self, int64_t now_ns) except -1
 
 @cython.final
 cdef class EpollTransport(EventQueue):
@@ -37,6 +38,8 @@ cdef class EpollTransport(EventQueue):
     cdef readonly dict carriers          # descriptors -> Carrier
     cdef int comings_left                # of clients that come and go by links of users in this turn
     cdef list carried                    # those that have something to do at the end of this turn
+    cdef list deferred                   # those whose records wait for the end of a turn, in order
+    cdef int64_t records_left_ns         # what records of carriers may still cost in this turn
     cdef readonly uint64_t carried_bytes_received    # over all carriers ever
     cdef readonly uint64_t carried_bytes_sent
     cdef readonly Py_ssize_t connections_max         # clients above which accepting pauses, those behind links included
@@ -53,4 +56,5 @@ cdef class EpollTransport(EventQueue):
     cdef int arm(self, int64_t now_ns) except -1
     cdef int end_turn(self) except -1
     cdef int end_carried(self) except -1
+    cdef int end_deferred(self) except -1
     cdef int close_each(self, bint own) except -1

@@ -35,6 +35,7 @@ EVENTS_PER_TURN = cython.declare(cython.int, limits.EVENTS_PER_TURN)
 ACCEPTS_PER_TURN = cython.declare(cython.int, limits.ACCEPTS_PER_TURN)
 RECEIVE_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_PER_TURN)
 RECEIVE_BYTES_FIRST = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_FIRST)
+LINK_RECORDS_COST_NS = cython.declare(int64_t, limits.LINK_RECORDS_COST_NS)
 INPUT_BYTE_COST_NS = cython.declare(int64_t, limits.INPUT_BYTE_COST_NS)
 HEAP_BLOCK_BYTES_MAX = cython.declare(cython.int, limits.HEAP_BLOCK_BYTES_MAX)
 LINGER_S = cython.declare(cython.double, limits.LINGER_S)
@@ -142,6 +143,10 @@ class Carrier:
         """Send what the turn has brought. Called when the carrier stands in `EpollTransport.carried`."""
         return 0
 
+    def read_deferred(self, now_ns):
+        """Read what is encrypted. Called when the carrier stood in `EpollTransport.deferred`, first of all."""
+        return 0
+
 
 @cython.cclass
 class EpollTransport(EventQueue):
@@ -162,6 +167,7 @@ class EpollTransport(EventQueue):
         self.by_fd = []
         self.carriers = {}
         self.carried = []
+        self.deferred = []
         self.link_targets = {("-", 0)}
         self.sockets_max = 2**31
         self.connections_max = connections_max
@@ -198,6 +204,7 @@ class EpollTransport(EventQueue):
             return 0
         now: int64_t = self.read_clocks()
         self.comings_left = ACCEPTS_PER_TURN
+        self.records_left_ns = LINK_RECORDS_COST_NS
         self.turn.begin(now)
         self.note_events(now, events, count)
         self.turn.finish(now)
@@ -237,6 +244,8 @@ class EpollTransport(EventQueue):
         """Send what is carried, count how long the turn took, and report it if that was long."""
         if self.carried:
             self.end_carried()
+        if self.deferred:
+            self.end_deferred()
         slow = self.turn.note_end(self.now())
         if slow is not None:
             self.observer.turn_slow(slow)
@@ -248,6 +257,12 @@ class EpollTransport(EventQueue):
         for each in carried:
             cython.cast(Carrier, each, typecheck=True).end_turn(self.turn.began_ns)
         return 0
+
+    def end_deferred(self):
+        """Let those carriers read whose records cost much, each in turn, until that is enough for this turn of all."""
+        while self.deferred and self.records_left_ns > 0:
+            cython.cast(Carrier, self.deferred.pop(0), typecheck=True).read_deferred(self.turn.began_ns)
+        return self.turn.request()
 
     def note_events(self, now_ns, events, count):
         """Take note of what happened to which socket, and accept new clients."""

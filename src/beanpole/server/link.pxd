@@ -45,6 +45,7 @@ cdef class Link(Carrier):
     cdef list channels                   # Connection or None, by number of their channel
     cdef readonly Py_ssize_t channel_count
     cdef list lenders                    # channels that may have something lent
+    cdef bint deferred                   # it stands in `EpollTransport.deferred`
     cdef bint unread                     # what has come waits in the reader for the next turn
     # To be sent.
     cdef Buffer out
@@ -71,6 +72,7 @@ cdef class Link(Carrier):
     cdef int close_idle(self) except -1
     cdef int forget(self, Channel channel) except -1
     cdef int carry(self) except -1
+    cdef int defer(self) except -1
     cdef int flush(self) except -1
     cdef int end_by_system(self, int reason) except -1
     cdef int end(self, str reason, object error=*) except -1

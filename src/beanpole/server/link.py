@@ -38,6 +38,7 @@ INPUT_BYTE_COST_NS = cython.declare(int64_t, limits.INPUT_BYTE_COST_NS)
 RECEIVE_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_PER_TURN)
 RECEIVE_BYTES_FIRST = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_FIRST)
 COMINGS_PER_TURN = cython.declare(cython.int, limits.ACCEPTS_PER_TURN)
+SERVE_COST_NS = cython.declare(int64_t, limits.SERVE_COST_NS)
 LINK_OUTPUT_BYTES = cython.declare(cython.Py_ssize_t, limits.LINK_OUTPUT_BYTES)
 DATA_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.LINK_DATA_BYTES_MAX)
 ROOM_BYTES = cython.declare(uint32_t, protocol_limits.LINK_ROOM_BYTES)
@@ -220,7 +221,22 @@ class Link(Carrier):
             self.blocked = False
             self.epoll.watch_fd(self.fd, posix.EPOLLIN, posix.EPOLL_CTL_MOD)
             self.carry()
-        return self.read(now_ns) if events & ~posix.EPOLLOUT and not self.unread else 0
+        if not events & ~posix.EPOLLOUT or self.unread:
+            return 0
+        if self.tls is not None and (self.epoll.deferred or self.epoll.records_left_ns <= 0):
+            return self.defer()
+        return self.read(now_ns)
+
+    def defer(self):
+        """Read what is encrypted at the end of a turn, behind the links that wait for that already."""
+        if not self.deferred:
+            self.deferred = True
+            self.epoll.deferred.append(self)
+        return 0
+
+    def read_deferred(self, now_ns):
+        self.deferred = False
+        return self.read(now_ns) if self.fd >= 0 and not self.unread else 0
 
     def read(self, now_ns):
         """Read once, and give each channel what is for it."""
@@ -243,14 +259,16 @@ class Link(Carrier):
         return self.take(now_ns, size)
 
     def read_records(self, now_ns, target):
-        """Do the same with what is encrypted; what costs too much for one turn waits for the next."""
+        """Do the same with what is encrypted; what costs more than a share waits for the end of a turn."""
         size: cython.Py_ssize_t = self.tls.receive(
             self.fd, target, self.reader.free_bytes(), self.epoll.read_buffer, RECEIVE_BYTES_PER_TURN
         )
         if size < 0:
             return self.end("TLS" if self.tls.failed else "ended")
+        self.epoll.records_left_ns -= SERVE_COST_NS + self.tls.cost_ns
+        self.epoll.turn.cost_left_ns -= SERVE_COST_NS + self.tls.cost_ns
         if self.tls.is_due():
-            self.carry()
+            self.defer()
         return self.take(now_ns, size) if size else 0
 
     def take(self, now_ns, size):
@@ -462,10 +480,7 @@ class Link(Carrier):
         if self.unread and self.fd >= 0:
             self.read_frames(now_ns)
             self.epoll.turn.request()
-        elif self.tls is not None and self.fd >= 0 and self.tls.is_due():
-            self.read(now_ns)
-            self.epoll.turn.request()
-        return self.carry() if self.tls is not None and self.fd >= 0 and self.tls.is_due() else 0
+        return self.defer() if self.tls is not None and self.fd >= 0 and self.tls.is_due() else 0
 
     def flush(self):
         """Send once; then those channels go on that waited for space."""

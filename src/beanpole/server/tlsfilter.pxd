@@ -19,7 +19,7 @@ cdef class Filter:
     cdef Py_ssize_t end                  # bytes of `input` that are there
     cdef bint borrowed                   # `input` is the caller's and must be kept before the caller reuses it
     cdef Buffer kept                     # what waits for its rest, or for the connection's next turn
-    cdef int64_t share_ns                # what records may cost that `receive` decrypts at once: those of a link, or less
+    cdef int64_t cost_ns                 # what the records cost that `receive` decrypted last
     cdef bint dry                        # `receive` has found less than it asked for, or not asked
     cdef readonly bint ended             # close_notify has come
     cdef readonly bint failed            # what came is not what the peer sent, or against the protocol

@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # a front without TLS does not load it: its errors are known 
 UNSENT_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.TLS_UNSENT_BYTES_MAX)
 TLS_UPDATE_COST_NS = cython.declare(int64_t, limits.TLS_UPDATE_COST_NS)
 TLS_RECORD_COST_NS = cython.declare(int64_t, limits.TLS_RECORD_COST_NS)
-LINK_RECORDS_COST_NS = cython.declare(int64_t, limits.LINK_RECORDS_COST_NS)
+SHARE_COST_NS = cython.declare(int64_t, limits.SHARE_COST_NS)
 WANT_READ = cython.declare(cython.int, 2)
 """The number of ssl.SSLWantReadError."""
 
@@ -59,7 +59,6 @@ class Filter:
         """Go on behind a handshake over these BIOs, both empty; `came` is what the peer sent after it, encrypted."""
         assert incoming.pending + outgoing.pending == 0, "what a handshake brought is sent before this"
         self.ssl_object = tls
-        self.share_ns = LINK_RECORDS_COST_NS
         self.write_incoming = incoming.write
         # Behind methods of Python's that only call these: for one command they take a seventh of what all of it does.
         self.read_plain = tls._sslobj.read
@@ -158,10 +157,11 @@ class Filter:
     def receive(self, fd, target, room, buffer, size):
         """Decrypt into `target`, which has `room`, what has come for a link; receive once if no whole record is there.
 
-        Return how many bytes that gave, -1: no more come. Records that cost much stay for the next call, which
-        `is_due` says. `buffer`, of `size`, is free to be overwritten.
+        Return how many bytes that gave, -1: no more come; `cost_ns` is what the records cost. What would cost more than
+        a share stays for the next call, which `is_due` says. `buffer`, of `size`, is free to be overwritten.
         """
         came: cython.Py_ssize_t
+        self.cost_ns = 0
         if not self.is_due():
             empty: cython.bint = self.at == self.end
             came = posix.recv(fd, buffer if empty else self.room(size), size, posix.MSG_DONTWAIT)
@@ -173,14 +173,13 @@ class Filter:
             else:
                 self.extend(came)
         taken: cython.Py_ssize_t = 0
-        cost_ns: int64_t = 0
-        while room - taken >= plain_bytes and cost_ns < self.share_ns:
+        while room - taken >= plain_bytes and self.cost_ns < SHARE_COST_NS:
             came = self.next()
             if came < 0:
                 break
             memcpy(target + taken, plain, came)
             taken += came
-            cost_ns += TLS_RECORD_COST_NS if came else TLS_UPDATE_COST_NS
+            self.cost_ns += TLS_RECORD_COST_NS if came else TLS_UPDATE_COST_NS
         self.settle()
         if self.unsent.size and (self.send_unsent(fd) < 0 or self.unsent.size - self.unsent.start > UNSENT_BYTES_MAX):
             self.failed = True

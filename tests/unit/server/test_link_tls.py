@@ -97,15 +97,18 @@ def test_a_record_that_was_changed_ends_the_link(house: TlsHouse, connect: Conne
     assert [each[1] for each in house.observer.ended] == ["TLS"]
 
 
-def test_small_records_of_a_link_have_a_part_of_a_turn(house: TlsHouse, connect: Connect) -> None:
-    client = connect()
-    said = frames((1, OPEN), (1, DATA, b"x" * 5_000), (0, DRAIN))
-    sealed = b"".join(client.seal(said[at : at + 1]) for at in range(len(said)))
-    client.socket.send(sealed)
+def test_small_records_of_all_links_have_one_part_of_a_turn_and_take_turns(house: TlsHouse, connect: Connect) -> None:
+    clients = [connect() for _ in range(10)]
+    said = frames((1, OPEN), (1, DATA, b"x" * 1_000), (0, DRAIN))
+    for each in clients:
+        each.socket.send(b"".join(each.seal(said[at : at + 1]) for at in range(len(said))))
     before = house.clients.carried_bytes_received
     house.clients.run()
     first = house.clients.carried_bytes_received - before
-    assert 0 < first < 1_000
-    for _ in range(20):
-        house.run()
-    assert house.clients.carried_bytes_received - before == len(said)
+    assert 0 < first < 500
+    for _ in range(5):
+        house.clients.run()
+    assert [each.channel_count for each in house.clients.carriers.values()] == [1] * 10
+    for _ in range(50):
+        house.clients.run()
+    assert house.clients.carried_bytes_received - before == 10 * len(said)

@@ -1,5 +1,6 @@
 """The filter and its socket: whatever pieces TLS comes in, and wherever it ends, it is what a plain client says."""
 
+import contextlib
 import ctypes
 import random
 import socket
@@ -191,3 +192,20 @@ def test_what_a_connection_takes(connect: Connect, use: Callable[[Client], objec
 
     open_and_use(5)  # what is made once
     assert open_and_use(20) / 20 < most
+
+
+def test_small_records_of_all_clients_of_a_front_have_one_turn() -> None:
+    with contextlib.closing(FrontHouse()) as house:
+        clients = [Client(house) for _ in range(40)]
+        house.run()
+        for each in clients:
+            each.socket.send(b"".join(each.seal(b"x") for _ in range(100)))
+        before = house.clients.carried_bytes_received
+        house.front.poll()
+        house.clients.run()
+        assert 0 < house.clients.carried_bytes_received - before < 1_500
+        for _ in range(5):
+            house.run()
+        assert house.clients.carried_bytes_received - before > 4_000
+        for each in clients:
+            each.socket.close()
