@@ -41,7 +41,8 @@ def made(
     kind: tuple[str, ...] = CURVE,
 ) -> Pair:
     """Return a certificate, signed by another or by itself; `extensions` are lines as in openssl.cnf."""
-    pair = Pair(Path(folder().name, f"{name}.pem"), Path(folder().name, f"{name}.key"))
+    place = tempfile.mkdtemp(dir=folder().name)  # two of one name are different certificates
+    pair = Pair(Path(place, f"{name}.pem"), Path(place, f"{name}.key"))
     by = made(signer) if signer else None
     openssl(
         *("req", "-x509", "-nodes", *kind, "-days", str(days), "-subj", subject or f"/CN={name}"),
