@@ -92,7 +92,7 @@ cdef class Front(EventQueue):
     cdef int open_channel(self, Client client) except -1
     cdef int let_wait(self, int64_t now_ns, Client client) except -1
     cdef int look_at_waiting(self, Client client) except -1
-    cdef bint is_asked(self, const char *data, Py_ssize_t size) noexcept
+    cdef bint is_asked(self, const char *data, Py_ssize_t size) except -1
     cdef int close_waiting(self) except -1
     cdef int hand_over(self, Client client, bytes data) except -1
     cdef int lose(self, Client client, int reason) except -1

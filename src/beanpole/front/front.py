@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from beanpole.server.observer import Observer
 
 HEADER_BYTES = cython.declare(cython.Py_ssize_t, 8)
+ASKING_BYTES = cython.declare(cython.Py_ssize_t, 128)
+"""In which a token's line, of 53, and the greeting behind it find room."""
+
 DATA_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.LINK_DATA_BYTES_MAX)
 ROOM_BYTES = cython.declare(cython.Py_ssize_t, protocol_limits.LINK_ROOM_BYTES)
 ROOM_BYTES_LEAST = cython.declare(cython.Py_ssize_t, protocol_limits.LINK_ROOM_BYTES_LEAST)
@@ -199,17 +202,22 @@ class Front(EventQueue):
 
     def look_at_waiting(self, client):
         """Close a client that has gone and said nothing, and hand over one that is none."""
-        found: cython.char[32]
+        found: cython.char[128]
         if not client.hung_up and self.on_link_asked is None:
             return 0
-        size: cython.Py_ssize_t = posix.recv(client.fd, found, GREETING_BYTES, posix.MSG_DONTWAIT | posix.MSG_PEEK)
+        size: cython.Py_ssize_t = posix.recv(client.fd, found, ASKING_BYTES, posix.MSG_DONTWAIT | posix.MSG_PEEK)
         if size == 0 or (size < 0 and last_error != EAGAIN and last_error != EINTR):
             return self.close_client(client)
         return self.hand_over(client, b"") if size > 0 and self.is_asked(found, size) else 0
 
     def is_asked(self, data, size):
-        """Whether what a client sends first is the line of a front, or of another server: it is to be handed over."""
-        return self.on_link_asked is not None and size >= GREETING_BYTES and greets(data, size)
+        """Whether what comes first is the line of a front, or of another server, alone or behind its token."""
+        if self.on_link_asked is None:
+            return False
+        said: bytes = data[: min(size, ASKING_BYTES)]
+        if said.startswith(b"auth "):
+            said = said[said.find(b"\n") + 1 :]
+        return len(said) >= GREETING_BYTES and greets(said, len(said))
 
     def hand_over(self, client, data):
         """Give up what is no client, but asks for a link."""

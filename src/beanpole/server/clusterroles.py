@@ -228,17 +228,17 @@ class Roles:
             self.send_away()
             self.observer.clients_sent_away("the leader is not reached", self.unreached_s)
 
-    def answer_link(self, fd: int, came: bytes, _is_unix: bool, tls: object) -> None:
+    def answer_link(self, fd: int, came: bytes, _is_unix: bool, tls: Any) -> None:  # noqa: ANN401 - a Filter, or None
         """Say who leads to a front that asks for a link to any server; close a node that takes this one for the leader.
 
-        Two nodes that take each other for the leader must not go on for ever. Who asks by TLS asks the next one itself.
+        Two nodes that take each other for the leader must not go on for ever. A token in front is passed over.
         """
         with socket.socket(fileno=fd) as asking, contextlib.suppress(OSError):
-            if tls is not None:
-                return
-            said = read_first_line(came or asking.recv(LINK_LINE_BYTES_MAX))
+            lines = (came or asking.recv(LINK_LINE_BYTES_MAX)).splitlines(keepends=True)
+            said = read_first_line(b"".join(lines[-1:]))
             if said is not None and said[:2] == ("-", 0) and self.leader:
-                asking.send(leader_line(self.leader))
+                answer = leader_line(self.leader)
+                asking.send(tls.sealed(answer) if tls is not None else answer)
 
     # --- listening ----------------------------------------------------------------------------------------------------
 

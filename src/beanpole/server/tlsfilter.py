@@ -196,6 +196,11 @@ class Filter:
         self.write_plain(data[:size])
         return self.collect()
 
+    def sealed(self, text: bytes) -> bytes:
+        """Return the only text that is sent, encrypted, for who has the socket. Raises OSError: TLS has failed."""
+        self.write_plain(text)
+        return self.read_outgoing()
+
     def collect(self):
         """Add to `unsent` what OpenSSL wants to be sent."""
         said: bytes = self.read_outgoing()

@@ -113,19 +113,20 @@ def test_waiting_clients_are_given_up_with_all_that_they_have_sent(lonely: House
         lonely.run()
 
 
+@pytest.mark.parametrize("auth", [b"", b"auth bp_" + b"t" * 43 + b"\r\n"])
 @pytest.mark.parametrize("linked", [True, False])
-def test_who_asks_for_a_link_is_handed_over(*, linked: bool) -> None:
+def test_who_asks_for_a_link_is_handed_over(*, linked: bool, auth: bytes) -> None:
     with served(linked=linked) as house:
         asked: list[tuple[int, bytes, bool, object]] = []
         house.front.on_link_asked = lambda *about: asked.append(about)
         client, other = house.connect(), house.connect()
-        other.sendall(b"beanpole is a word\r\n")
-        client.sendall(b"beanpole-link 1 - 0 0\r\n")
+        other.sendall(auth + b"beanpole is a word\r\n")
+        client.sendall(auth + b"beanpole-link 1 - 0 0\r\n")
         house.run()
         [(fd, data, is_unix, _)] = asked
         with socket.socket(fileno=fd) as taken:
             rest = b"" if linked else taken.recv(100)
-            assert (data + rest, is_unix, house.front.client_count) == (b"beanpole-link 1 - 0 0\r\n", False, 1)
+            assert (data + rest, is_unix, house.front.client_count) == (auth + b"beanpole-link 1 - 0 0\r\n", False, 1)
         if linked:
             assert {each[:2] for each in house.frames()} == {(1, OPEN), (2, OPEN), (1, CLOSE), (2, DATA)}
 

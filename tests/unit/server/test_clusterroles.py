@@ -25,7 +25,9 @@ from beanpole.server.observer import SlowTurn
 from beanpole.server.process import ProcessFacts
 from beanpole.server.roles import AlwaysLeads
 from beanpole.server.settings import Settings
+from beanpole.server.tlsfilter import Filter
 from tests.servers import HOST
+from tests.unit.server.tls import ends
 
 
 class LeadersLog(Log):
@@ -253,6 +255,7 @@ def test_follower_takes_clients_when_it_has_a_link_and_sends_them_away_when_it_h
     ("epoch", "line", "answer"),
     [
         (7, first_line(), b"LEADER 10.0.0.2:11300\r\n"),
+        (7, b"auth bp_token\r\n" + first_line(), b"LEADER 10.0.0.2:11300\r\n"),
         (7, first_line("c", 7), b""),
         (7, first_line("c"), b""),
         (7, b"beanpole-forward c 7\r\n\r\n", b""),
@@ -275,6 +278,21 @@ def test_who_asks_a_follower_for_a_link_is_told_the_leader_or_closed(
             assert ours.recv(100) == answer
             if answer:
                 assert ours.recv(100) == b""
+        roles.stop()
+
+    asyncio.run(ask())
+
+
+def test_who_asks_a_follower_by_tls_is_told_by_tls() -> None:
+    async def ask() -> None:
+        roles = roles_of(Observer())
+        roles.follow(LEADER, 7, "c")
+        (client, incoming, _), server = ends()
+        ours, theirs = socket.socketpair()
+        with ours:
+            roles.answer_link(theirs.detach(), b"auth bp_token\r\n" + first_line(), False, Filter(*server))
+            incoming.write(ours.recv(1_000))
+            assert client.read(100) == b"LEADER 10.0.0.2:11300\r\n"
         roles.stop()
 
     asyncio.run(ask())
