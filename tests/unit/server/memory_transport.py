@@ -8,14 +8,14 @@ from beanpole.server.turn import Turn
 class MemoryTransport(Transport):
     """A client whose bytes are in memory: it feeds a piece each time it is woken, and takes what it has room for."""
 
-    def __init__(self, turn: Turn, room: int = 1 << 30, user: User | None = None) -> None:
+    def __init__(self, turn: Turn, room: int = 1 << 30, user: User | None = None, served: int = 0) -> None:
         self.turn = turn
         self.room = room
         self.pieces: list[bytes] = []
         self.output = b""
         self.woken_count = 0
         self.closed = False
-        self.connection = turn.open(1, self, user=user)
+        self.connection = turn.open(1, self, user=user, served=served)
 
     def arrive(self, *pieces: bytes) -> None:
         """Input is there; the next turns feed it."""

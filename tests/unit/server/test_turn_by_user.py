@@ -5,6 +5,7 @@ from beanpole.engine.engine import Engine
 from beanpole.engine.state.user import User
 from beanpole.log.log import Log
 from beanpole.protocol.commands import Verb
+from beanpole.protocol.extensions import ACCESS_FORMATS
 from beanpole.protocol.rights import Grants
 from beanpole.server import limits
 from beanpole.server.turn import Turn
@@ -17,12 +18,12 @@ COST_NS = cost_ns_of(Verb.LIST_TUBE_USED) + len(COMMAND) * limits.INPUT_BYTE_COS
 class House:
     """A server with a crowd of one user's connections, which send without an end, and one connection of another's."""
 
-    def __init__(self) -> None:
+    def __init__(self, crowd: int = 1_000) -> None:
         log = Log()
         self.turn = Turn(Engine(now_ns=1, records=log.records), log)
         self.turn.by_user = True
-        self.crowd = [MemoryTransport(self.turn, user=self.user(b"many"))]
-        self.crowd += [MemoryTransport(self.turn, user=self.crowd[0].connection.session.user) for _ in range(999)]
+        many = self.user(b"many")
+        self.crowd = [MemoryTransport(self.turn, user=many) for _ in range(crowd)]
         self.alone = MemoryTransport(self.turn, user=self.user(b"one"))
         self.turn_count = 0
         for each in self.crowd:
@@ -76,3 +77,16 @@ def test_turns_are_long_again_when_nobody_else_has_had_something_to_run_for_a_wh
     house.run(1 + limits.SHARED_TURNS)
     of_many, _ = house.run(1)
     assert of_many * COST_NS >= limits.TURN_COST_NS // 2
+
+
+def test_to_look_at_many_users_costs_a_share_of_a_turn() -> None:
+    ran = []
+    for number in (limits.SHARE_COST_NS // limits.MOVED_COST_NS * 2, 100):
+        house = House(crowd=0)
+        users = [house.user(b"u") for _ in range(number)]
+        house.turn.engine.users = users.copy
+        asking = MemoryTransport(house.turn, user=users[0], served=ACCESS_FORMATS[b"list-rights"])
+        asking.arrive(b"list-rights\r\n" * 10)
+        house.run(2)
+        ran.append(asking.output.count(b"user: "))
+    assert ran[0] == 2 < ran[1]

@@ -302,6 +302,8 @@ def auth(queue, now_ns, session, command):
 SHOWN_MAX = 100
 """Users that list-rights shows, those with the most commands."""
 
+USERS_PER_MOVE = cython.declare(cython.Py_ssize_t, 2)  # users that are looked at in the time in which a job is moved
+
 
 def command_count(user: User) -> int:
     return user.command_count
@@ -358,7 +360,8 @@ def list_rights(queue, now_ns, session, command):
         *[line_of(b"space", each.pattern, space_pairs(each)) for each in spaces_of(queue, user)],
     ]
     if user.stats:
-        others: list = nlargest(SHOWN_MAX, queue.users() if queue.users is not None else [user], key=command_count)
-        session.moved_count += len(others)
+        users = queue.users() if queue.users is not None else [user]
+        others: list = nlargest(SHOWN_MAX, users, key=command_count)
+        session.moved_count += len(others) + len(users) // USERS_PER_MOVE
         lines += [b"users:", *[line_of(b"user", each.name, used_of(each)) for each in others]]
     return session.out.text(b"---\n" + b"\n".join(lines) + b"\n")
