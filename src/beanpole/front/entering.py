@@ -7,13 +7,14 @@ import os
 import pwd
 import socket
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from beanpole.front.front import Front
 from beanpole.protocol.evidence import Evidence
 from beanpole.server import limits
 from beanpole.server.entrance import Entrance
+from beanpole.server.eventqueue import now_ns
 from beanpole.server.listener import peer_text
 from beanpole.server.loop import ServerLoop
 from beanpole.server.places import Place, parse
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from beanpole.server.tlscontext import Certificate
     from beanpole.server.tlsfilter import Filter
 
+NAME_NS = 10_000_000_000  # for which a user of the system keeps its name: the system may ask another machine for that
 LOOK_S = 1.0  # from one look at what the server and the handshakes say to the next
 
 
@@ -33,14 +35,15 @@ def evidence_of(fd: int, place: Place, tls: "Filter | None", certificate: "Certi
         peer_text(fd),
         "tls" if tls is not None else "unix" if place.is_unix else "tcp",
         place.user,
-        name_of(uid) if isinstance(uid, int) else "",
+        name_of(uid, now_ns() // NAME_NS) if isinstance(uid, int) else "",
         () if certificate is None else tuple(sorted(certificate.names)),
         None if certificate is None else certificate.ends_at,
     )
 
 
-def name_of(uid: int) -> str:
-    """Return the name of the system's user, or the number of one that has none."""
+@lru_cache(1_024)
+def name_of(uid: int, _since: int) -> str:
+    """Return the name of the system's user, or the number of one that has none; it is asked once for each `_since`."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

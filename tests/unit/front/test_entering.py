@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from beanpole.front.entering import enter
+from beanpole.front.entering import enter, name_of
 from beanpole.server.entrance import Entrance
 from beanpole.server.places import Place, parse
 from beanpole.server.tlscontext import Certificate
@@ -47,6 +47,12 @@ def test_what_a_client_has_shown_is_said(
     house: House, place: str, certificate: Certificate | None, about: bytes
 ) -> None:
     assert said_of(house, parse(place), certificate) == about
+
+
+def test_the_system_is_not_asked_for_each_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = iter(("shop", "mail"))
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: pwd.struct_passwd((next(names), *[""] * 6)))
+    assert [name_of(-7, 1), name_of(-7, 1), name_of(-7, 2)] == ["shop", "shop", "mail"]
 
 
 def test_a_client_with_more_names_than_open_may_have_is_closed(house: House) -> None:
