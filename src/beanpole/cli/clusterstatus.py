@@ -80,6 +80,7 @@ def record_of(found: "Status", warnings: list[str]) -> dict[str, object]:
                 "reaches_leader": each.reaches_leader,
                 "clock_ahead_s": None if each.ahead_s is None else round(each.ahead_s, 3),
                 "zone_data": each.zones or None,
+                "users_digest": found.users.get(each.name, "")[:12] or None,
                 "seconds_ago": round(each.age_s, 3),
             }
             for each in found.nodes

@@ -124,21 +124,19 @@ def test_router_finds_the_node_that_leads(installation: Installation, tmp_path: 
 def test_status_says_that_files_differ(installation: Installation) -> None:
     cluster = installation.cluster
 
-    def warnings() -> str:
-        return " ".join(cluster.status()["warnings"])
+    def differ() -> bool:
+        return "the files of users or tokens of a and b differ" in " ".join(cluster.status()["warnings"])
 
     with installation.node("a"):
-        with installation.node("b") as b:
+        with installation.node("b", USERS + "[user.more]\nput = []\n") as b:
             cluster.wait_alive("a", "b")
-            wait_until(lambda: "files of users or tokens" not in warnings(), "both nodes have said what they know")
-            (installation.folder / "b.toml").write_text(USERS + "[user.more]\nput = []\n")
-            b.signal(signal.SIGHUP)
-            wait_until(lambda: "the files of users or tokens of a and b differ" in warnings(), "it is said")
+            wait_until(lambda: all(each["users_digest"] for each in cluster.nodes()), "both say what they know")
+            assert differ()
             (installation.folder / "b.toml").write_text(USERS)
             b.signal(signal.SIGHUP)
-            wait_until(lambda: "files of users or tokens" not in warnings(), "both know the same again")
+            wait_until(lambda: not differ(), "both know the same")
         with installation.node("b", users=""):
-            wait_until(lambda: "the files of users or tokens of a and b differ" in warnings(), "b has none")
+            wait_until(differ, "b has none")
 
 
 @pytest.mark.parametrize("more", ["", ",client-ca={ca}"])
