@@ -110,6 +110,7 @@ def route(to: tuple[str, ...], map_file: Path | None, **given: Any) -> int:
     Clients need nothing to know of it. They wait while there is no server. SIGTERM stops it: no new clients, those that
     are there have the time of --drain; a second signal ends it at once. The next router may begin before.
     """
+    import beanpole.front.tlswire  # noqa: F401 - the user that this becomes may not read it
     from beanpole.front.router import Settings
     from beanpole.process.child import keep_to_ourselves
     from beanpole.server import listener
@@ -118,8 +119,6 @@ def route(to: tuple[str, ...], map_file: Path | None, **given: Any) -> int:
 
     if (map_file is None) == (not to):
         raise click.UsageError("exactly one of --to and --map says where the servers are")
-    if any(each.startswith(TLS_SCHEME) for each in to) or map_file is not None:
-        import beanpole.front.tlswire  # noqa: F401 - the user that this becomes may not read it
     servers = [*map(Address.of, to)] if map_file is None else nodes_of(map_file)
     login = login_of(click.get_current_context(), given, *servers, url="to" if to else "")
     to = targets_of(servers)
