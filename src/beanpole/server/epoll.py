@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import cython
 from cython.cimports.beanpole import posix
+from cython.cimports.beanpole.protocol.extensions import USERS_SERVED
 from cython.cimports.beanpole.server.connection import Connection, Transport
 from cython.cimports.beanpole.server.eventqueue import GREETING_BYTES, EventQueue, Greeter, greets, send_now
 from cython.cimports.beanpole.server.turn import Turn
@@ -382,7 +383,7 @@ class EpollTransport(EventQueue):
         """Open a connection for a socket, of the user whose it is."""
         entry = socket.entry
         if entry is None:
-            return self.turn.open(now_ns, socket, own)
+            return self.turn.open(now_ns, socket, own, None, USERS_SERVED if own else 0)
         entry.connection = self.turn.open(now_ns, socket, own, entry.user, entry.served)
         return entry.connection
 

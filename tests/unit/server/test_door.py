@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from beanpole.access import tokens
+from beanpole.client.rights import Rights
 from beanpole.engine.engine import Engine
 from beanpole.errors import StartError
 from beanpole.log.log import Log
@@ -46,7 +47,10 @@ class House:
     def __init__(self, folder: Path, connections_max: int = 1_000) -> None:
         self.folder = folder
         self.access = folder / "access.toml"
-        self.write(f"[user.me]\nunix = [{os.getuid() + 1}]\n[user.shop]\nconnections = 200\n")
+        self.write(
+            f"[user.me]\nunix = [{os.getuid() + 1}]\n[user.shop]\nconnections = 200\n"
+            "[space.'shop.*']\nlimits = { jobs = 9 }\n"
+        )
         self.now_s = NOW_S
         self.loop = Loop()
         self.logger = Logger()
@@ -200,3 +204,21 @@ def finished(door: Door) -> "asyncio.Future[Any]":
             return door.files.read()
 
     return Done()  # type: ignore[return-value]
+
+
+def test_the_console_is_told_of_users_and_spaces(open_house: Callable[..., House]) -> None:
+    """Its session is no user's: it has all rights, and asks for the metrics of all."""
+    house = open_house()
+    ours, theirs = socket.socketpair()
+    house.open.append(theirs)
+    house.clients.adopt(ours.detach())
+    theirs.send(b"list-extensions\r\nlist-rights\r\n")
+    house.run()
+    said = theirs.recv(65_536)
+    listed = said.partition(b"\r\n")[2].partition(b"\r\n")[0].splitlines()[1:]
+    assert b"- list-rights" in listed
+    assert listed == sorted(listed)
+    assert b"- forbidden" not in listed
+    rights = Rights.parse(said.rpartition(b"OK ")[2].partition(b"\r\n")[2].removesuffix(b"\r\n"))
+    assert set(rights.users) == {"me", "shop"}
+    assert list(rights.spaces) == ["shop.*"]

@@ -108,11 +108,14 @@ def add(
 
 def list_extensions(queue, now_ns, session, command):
     """list-extensions: which commands and options beyond beanstalkd's there are."""
-    if session.user is None:
+    if session.user is None and (queue.users is None or not session.own):
         return session.out.text(LISTED[min(queue.extensions, FORMAT_NEWEST)])
-    session.standing.served |= HEARS_FORBIDDEN
     names: list = [name for name in FEATURE_NAMES if format_of(name) <= queue.extensions]
-    names += [b"forbidden", *[name for name in ACCESS_FORMATS if ACCESS_FORMATS[name] & session.standing.served]]
+    if session.user is None:
+        names.append(b"list-rights")
+    else:
+        session.standing.served |= HEARS_FORBIDDEN
+        names += [b"forbidden", *[name for name in ACCESS_FORMATS if ACCESS_FORMATS[name] & session.standing.served]]
     names.sort()
     return session.out.text(b"---\n" + b"".join([b"- %b\n" % name for name in names]))
 
