@@ -19,6 +19,7 @@ def test_what_a_link_with_tls_needs_is_loaded_before_it_becomes_another_user(mon
         raise SystemExit
 
     monkeypatch.delitem(sys.modules, WIRE, raising=False)
+    monkeypatch.setattr("beanpole.cli.route.bind", lambda *_: ([], []))
     monkeypatch.setattr("beanpole.server.process.become_user", become)
-    CliRunner().invoke(route, ["--to", HOST, "-l", f"{HOST}:0", "-u", "nobody"])
+    CliRunner().invoke(route, ["--to", HOST, "-u", "nobody"])
     assert loaded == [True]
