@@ -221,6 +221,12 @@ class JobLostError(NotFoundError):
     """The connection that had reserved the job was lost, so that the server has given it to others."""
 
 
+WHO_IS_UNKNOWN = (
+    "the server does not know who this is: a token or certificate is missing, wrong or over, or the user has as many "
+    "connections as it may"
+)
+
+
 class NotAuthenticatedError(ReplyError):
     """``NOT_AUTHENTICATED``, or a refused certificate: the server does not know who this is. The connection is closed.
 
@@ -237,12 +243,14 @@ class OutOfMemoryError(ReplyError):
 
 
 class TooManyTubesError(OutOfMemoryError):
-    """``OUT_OF_MEMORY`` to ``use`` or ``watch``: the server has as many tubes as it may have. The connection is closed.
+    """``OUT_OF_MEMORY`` to ``use`` or ``watch``: server or space has as many tubes as it may. The connection is closed.
 
     What was sent behind was not executed, and jobs that were reserved over the connection are ready again.
     """
 
-    def __init__(self, message: str = "OUT_OF_MEMORY: the server has as many tubes as its --tubes-max allows") -> None:
+    def __init__(
+        self, message: str = "OUT_OF_MEMORY: there are as many tubes as --tubes-max, or the limit of a space, allows"
+    ) -> None:
         super().__init__(message)
 
 

@@ -190,7 +190,8 @@ class Access:
             if token.until is not None and token.until <= now_s + WARNING_S:
                 yield f"{token} {'was over' if token.until <= now_s else 'will be over'} at {date_text(token.until)}"
         for name in self.unreachable(now_s):
-            yield f"nobody can be {name}: it has no certificate, no token and no user of the system"
+            lacks = "it has no certificate, no token and no user of the system"
+            yield f"nobody can be {name}: {lacks}, unless a listener has user={name}"
 
     def unreachable(self, now_s: float) -> list[str]:
         """Return the users that nobody can be."""

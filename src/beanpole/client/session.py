@@ -82,12 +82,12 @@ ERRORS: dict[int, tuple[type[ReplyError], str]] = {
     ),
     Word.NOT_AUTHENTICATED: (
         errors.NotAuthenticatedError,
-        "NOT_AUTHENTICATED: the server does not know who this is: a token or certificate is missing, wrong or over",
+        f"NOT_AUTHENTICATED: {errors.WHO_IS_UNKNOWN}",
     ),
     Word.NOT_IGNORED: (errors.NotIgnoredError, "NOT_IGNORED: the last watched tube stays"),
     Word.OUT_OF_MEMORY: (
         errors.OutOfMemoryError,
-        "OUT_OF_MEMORY: no space, or the tube is full by its rules; try again later",
+        "OUT_OF_MEMORY: no room, or the tube is full by its rules or space: beanpole explain says which",
     ),
     Word.TIMED_OUT: (errors.TimedOutError, "TIMED_OUT: no job came in time"),
     Word.UNKNOWN_COMMAND: (

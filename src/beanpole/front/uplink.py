@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from beanpole import limits as shared_limits
 from beanpole.address import TLS_SCHEME, tls_reason_of
+from beanpole.errors import WHO_IS_UNKNOWN
 from beanpole.front.limits import LINK_OPEN_S, LINK_RETRY_S, LINK_RETRY_S_MAX
 from beanpole.front.wire import Wire
 from beanpole.protocol.limits import LINK_UNSENT_MS
@@ -187,9 +188,7 @@ class Uplink:
                 return address, wire, reader
         leader = read_leader_line(line)
         if line == b"NOT_AUTHENTICATED\r\n":
-            raise ConnectionError(
-                "the server does not know who this is: a token or certificate is missing, wrong or over"
-            )
+            raise ConnectionError(WHO_IS_UNKNOWN)
         if leader is None:
             raise LinkRefusedError(
                 "it takes no links: it is too old, no beanpole, a router, or accepts clients by --fronts"
@@ -206,7 +205,10 @@ class Uplink:
             data = await wire.receive()
             self.is_there = self.has_opened
             if not data:
-                raise ConnectionError("it closes the connection: it does not lead the cluster that is meant")
+                raise ConnectionError(
+                    "it closes the connection: it does not lead the cluster that is meant, or takes TLS alone "
+                    "(beanstalks://)"
+                )
             reader.receive(data)
         return line or b""
 

@@ -63,7 +63,8 @@ def refused_puts(visit: Visit) -> Iterator[Finding]:
             Severity.ERROR,
             "puts are refused",
             f"Look at the server's log and disk, the size of bodies ({size(visit.server.max_job_size)} at most), "
-            "and the rules jobs-max and bytes-max of its tubes.",
+            "the rules jobs-max and bytes-max of its tubes, and limits of [space] in --access: beanpole explain TUBE "
+            "says which is full.",
             (f"{count(refused)} of {count(visit.grown('cmd-put'))} puts in {visit.seconds:.1f} s became no job",),
         )
 

@@ -75,7 +75,10 @@ def test_every_key_is_read(path: Path) -> None:
     }
     assert list(found.warnings(0)) == [
         "root: unix: this machine has no user 'no-such-user'",
-        "nobody can be sho.p@x: it has no certificate, no token and no user of the system",
+        (
+            "nobody can be sho.p@x: it has no certificate, no token and no user of the system, "
+            "unless a listener has user=sho.p@x"
+        ),
     ]
 
 

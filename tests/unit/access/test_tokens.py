@@ -217,5 +217,8 @@ def test_there_is_a_warning_before_a_token_ends(path: Path, users: Path) -> None
     assert list(access.warnings(END)) == [
         unfinished,
         f"{shown} was over at 2027-03-01T00:00:00Z",
-        "nobody can be shop: it has no certificate, no token and no user of the system",
+        (
+            "nobody can be shop: it has no certificate, no token and no user of the system, "
+            "unless a listener has user=shop"
+        ),
     ]

@@ -11,7 +11,7 @@ from beanpole import ConnectionLostError, OutOfMemoryError, TooManyTubesError
 from beanpole.testing import FakeServer
 from tests.unit.client.peer import Maker, maker
 
-WHY = "OUT_OF_MEMORY: the server has as many tubes as its --tubes-max allows"
+WHY = "OUT_OF_MEMORY: there are as many tubes as --tubes-max, or the limit of a space, allows"
 
 
 @pytest.fixture(params=[False, True], ids=["with extensions", "without"])
