@@ -189,9 +189,9 @@ def test_the_command_of_the_composition_starts(image: Image) -> None:
 def test_the_composition_has_pages_for_who_has_a_token() -> None:
     service = read_yaml(ROOT / "compose.yaml")["services"]["beanpole"]
     (file,) = service["environment"].items()
-    assert file == ("BEANPOLE_HTTP_TOKEN_FILE", "${BEANPOLE_TOKENS:+/run/tokens}")
+    assert file == ("BEANPOLE_HTTP_TOKEN_FILE", "${BEANPOLE_HTTP_TOKEN_FILE:+/run/tokens}")
     assert file[0] in {option.envvar for option in serve.params}
-    assert "${BEANPOLE_TOKENS:-/dev/null}:/run/tokens:ro" in service["volumes"]
+    assert "${BEANPOLE_HTTP_TOKEN_FILE:-/dev/null}:/run/tokens:ro" in service["volumes"]
 
 
 def test_the_image_is_linted() -> None:
