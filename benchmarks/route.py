@@ -36,7 +36,7 @@ QUESTIONED_JOBS = 1000
 UNREAD_COMMANDS = 200_000
 """What a client asks that reads nothing: `stats`, of two kilobytes each."""
 
-PROXY = """
+PROXY_DEFAULTS = """
 global
     maxconn 4000
     nbthread 1
@@ -45,10 +45,16 @@ defaults
     timeout connect 5s
     timeout client 1h
     timeout server 1h
+"""
+
+PROXY = (
+    PROXY_DEFAULTS
+    + """
 listen queue
     bind {host}:{port}
     server one {host}:{behind}
 """
+)
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from beanpole.server.tlsfilter import Filter
 from beanpole.server.turn import Turn
 from benchmarks.handshakes import client_context, running, server_pair
 from benchmarks.rights import IN_FLIGHT, Load
+from benchmarks.route import PROXY_DEFAULTS
 from tests.e2e.process import wait_until
 from tests.servers import HOST, beanstalkd_server, haproxy, kept_port
 from tests.unit.server.tls import ends
@@ -106,20 +107,16 @@ class Server:
         return took_ns
 
 
-HAPROXY = """
-global
-    nbthread 1
-defaults
-    mode tcp
-    timeout connect 5s
-    timeout client 1h
-    timeout server 1h
+HAPROXY = (
+    PROXY_DEFAULTS
+    + """
 frontend tls
     bind {host}:{port} ssl crt {pem} alpn beanstalk
     default_backend queue
 backend queue
     server queue {host}:{behind}
 """
+)
 
 
 @contextmanager

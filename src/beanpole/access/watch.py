@@ -4,7 +4,7 @@ A file is read when it has been the same for a while, as an editor may be in the
 may be a right one that gives less. One that has become wrong leaves in force what was read before.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from beanpole.access.access import Access
@@ -14,6 +14,7 @@ from beanpole.files import stamp
 
 SETTLED_S = 5  # seconds for which files must be the same before they are read
 AGAIN_S = 60  # seconds after which files that are wrong are read again, and the error is said again
+LOOK_S = 1.0  # seconds between two looks at files
 WARNINGS_S = 3_600  # seconds after which warnings are looked for: tokens end with time
 
 
@@ -37,6 +38,11 @@ class Watch:
             return False
         self._read = state
         return True
+
+
+def log_fault(log: Callable[..., object], what: str, fault: str) -> None:
+    """Say what is wrong with files; `log` takes a level, an event and its facts."""
+    log("error", "files not read", files=what, reason=fault, effect="what was read before stays in force")
 
 
 class AccessFiles:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from beanpole.access.access import Access, Found
-from beanpole.access.watch import AccessFiles
+from beanpole.access.watch import LOOK_S, AccessFiles, log_fault
 from beanpole.engine.state.user import User
 from beanpole.errors import AccessError, ExitCode, StartError
 from beanpole.protocol.evidence import Evidence
@@ -27,7 +27,7 @@ from beanpole.protocol.rights import Grants
 from beanpole.server import limits
 from beanpole.server.audit import Audit
 from beanpole.server.connection import Connection
-from beanpole.server.entrance import Entrance, log_fault
+from beanpole.server.entrance import Entrance
 from beanpole.server.entry import Entry
 from beanpole.server.epoll import EpollTransport, Socket
 from beanpole.server.places import Place, parse
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from beanpole.server.settings import Settings
     from beanpole.server.tlscontext import Certificate
     from beanpole.server.tlsfilter import Filter
-
-LOOK_S = 1.0
-"""Seconds between two looks at the files, and at what has ended."""
 
 
 class Door:
@@ -245,7 +242,7 @@ class Door:
         try:
             access = self.files.take(reading.result(), self.wall())
         except AccessError as error:
-            log_fault(self.logger, "access", str(error))
+            log_fault(self.logger.log, "access", str(error))
         if access is None:
             return
         self.take_users(access, before)

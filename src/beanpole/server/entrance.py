@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from beanpole.access.access import WARNING_S
 from beanpole.access.tokens import date_text
-from beanpole.access.watch import Watch
+from beanpole.access.watch import LOOK_S, Watch, log_fault
 from beanpole.errors import ExitCode, StartError
 from beanpole.server.listener import address_text
 from beanpole.server.places import TLS, Place, open_all
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from beanpole.server.tlscontext import Certificate, ServerContext
     from beanpole.server.tlsfilter import Filter
 
-LOOK_S = 1.0
 Enter = Callable[[int, Place, "Filter | None", "Certificate | None"], object]
 """Takes a client: its descriptor, where it came in, and what its handshake gave; it is to be served, or closed."""
 
@@ -123,7 +122,7 @@ class Entrance:
             try:
                 context.reread()
             except ValueError as error:
-                log_fault(self.logger, "certificates", str(error))
+                log_fault(self.logger.log, "certificates", str(error))
                 are_right = False
         if are_right and self.on_reread is not None:
             self.on_reread()
@@ -172,11 +171,6 @@ class Entrance:
         """End the handshakes."""
         if self.handshakes is not None:
             self.handshakes.stop()
-
-
-def log_fault(logger: "Logger", what: str, fault: str) -> None:
-    """Say what is wrong with files."""
-    logger.error("files not read", files=what, reason=fault, effect="what was read before stays in force")
 
 
 def context_of(cert: str, key: str, place: Place) -> "ServerContext":

@@ -305,11 +305,8 @@ class Link(Carrier):
     def read_frames(self, now_ns):
         """Give each channel what is for it. Of clients that come and go only so many are taken in a turn."""
         reader = self.reader
-        left: cython.int = COMINGS_PER_TURN
-        if (
-            self.entry is not None
-        ):  # then it takes ten times as long to find whose each is, and a user has several links
-            left = max(1, self.epoll.comings_left)
+        # Where there are users, a channel takes ten times as long to open, and a user may have several links.
+        left: cython.int = COMINGS_PER_TURN if self.entry is None else max(1, self.epoll.comings_left)
         channel: uint32_t
         self.unread = False
         if not self.opened and not self.open_link():

@@ -9,14 +9,11 @@ import hmac
 from collections.abc import Iterator
 
 from beanpole.access.access import Found
-from beanpole.access.watch import AccessFiles
+from beanpole.access.watch import LOOK_S, AccessFiles, log_fault
 from beanpole.console.sampler import Logger
 from beanpole.console.security.tokens import Token
 from beanpole.console.settings import Clock
 from beanpole.errors import AccessError
-
-LOOK_S = 1.0
-"""Seconds between two looks at the files."""
 
 
 class Users:
@@ -59,5 +56,4 @@ class Users:
         try:
             self._files.take(read, self._unix_s())
         except AccessError as error:
-            effect = "what was read before stays in force"
-            self._logger.log("error", "files not read", files="access", reason=str(error), effect=effect)
+            log_fault(self._logger.log, "access", str(error))
