@@ -1,9 +1,9 @@
 """What a quiet client waits for while the files of users are read again.
 
-Run with `python -m benchmarks.reload`. A thousand users have rights by twenty patterns each, and ten connections each,
-for which they have shown a token. Then all rights change, then the tokens of a tenth of the users go. Meanwhile a
-client asks `list-tube-used` again and again; beside its longest wait stands the processor time of the server's loop in
-it, which hardly depends on what else the machine does.
+Run with `python -m benchmarks.reload`. A thousand users have twenty patterns and ten connections each, which logged
+in with a token. First all rights change, then a tenth of the users lose their tokens. Meanwhile one client keeps asking
+`list-tube-used`. For its longest wait the benchmark also prints how much processor time the server's loop used, which
+hardly depends on what else the machine does.
 """
 
 import os

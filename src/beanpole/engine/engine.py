@@ -259,7 +259,7 @@ class Engine(Queue):
     def set_spaces(self, limits: Mapping[bytes, tuple[int, int, int]]) -> None:
         """Set how much may lie in the tubes of patterns, together: jobs, bytes of bodies and tubes; 0: no limit.
 
-        If the patterns are others than before, the next ticks count all tubes anew, and nothing is put until then.
+        If the patterns have changed, the next ticks count all tubes again, and puts wait until that is done.
         """
         if limits.keys() != (self.spaces.spaces.keys() if self.spaces is not None else set()):
             begin_recount(self, limits)

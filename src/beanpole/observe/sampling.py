@@ -62,7 +62,7 @@ class Sample:
     """The tubes into which rules send the dead, and the patterns of these rules; none where the server has no rules."""
 
     rights: "Rights | None" = None
-    """Who asks, and what users and spaces have; None: the server has no users."""
+    """The rights of the user that asks, and the usage of users and spaces; None: the server has no users."""
 
     @property
     def leads(self) -> bool:

@@ -1,7 +1,7 @@
 """Places at which clients come in, by TLS or without it: of a server, or of a front.
 
-What stands behind an address is read and checked before anything is bound, and so are the files of TLS, which are read
-again when they change, or when an operator asks. Who comes in is given on, and who that is says somebody else.
+The options of each address and the files of TLS are checked before anything is bound. The files are read again when
+they change, or when an operator asks. Each client that comes in is passed on; the door decides who it is.
 """
 
 import asyncio

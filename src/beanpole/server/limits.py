@@ -41,7 +41,7 @@ RECEIVE_BYTES_FIRST = 66_560  # of one that is served first: a body of the defau
 TURN_COST_NS = 4_000_000  # of the commands over all connections: about what a quiet client waits at most
 SHARE_COST_NS = 300_000  # of the commands of one connection in a turn: about a thousand commands in one packet
 PART_COST_NS = 100_000  # of the commands of one user in a turn, where several have something to run
-SHARED_TURNS = 64  # how many turns have such parts after one of several users: one who waits for answers comes again
+SHARED_TURNS = 64  # turns that keep such parts after several users had something to run: a waiting client soon has more
 LIGHT_COST_NS = 30_000  # the share of a new connection, and of one that used less; it is served before the others
 SLOW_TURN_NS = 50_000_000  # a turn that takes so long is reported: more than ten times what its commands may cost
 
