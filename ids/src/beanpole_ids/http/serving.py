@@ -404,8 +404,10 @@ class Web:
             return problem("storage", "no answer in time; a number may be spent", CLOSE)
         finally:
             self._owed.discard(answer)
-        # Behind an offer of another protocol, which is not taken, the parser reads no further.
-        if (connection is not None and connection.is_extra) or "upgrade" in request.headers:
+        # Behind an offer of another protocol, which is not taken, the parser reads no further. uvicorn looks only now
+        # and then whether it should exit: an answer before that must say as well that it is the last.
+        is_extra = connection is not None and connection.is_extra
+        if is_extra or self._server.should_exit or "upgrade" in request.headers:
             response = Response(response.status, response.body, response.kind, (*response.fields, CLOSE))
         return response
 

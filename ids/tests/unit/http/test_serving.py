@@ -410,7 +410,11 @@ def test_stop_ends_idle_connections_and_answers_what_is_asked() -> None:
         await idle.response()
         asked, lost = await world.connect(get("/held")), await world.connect(get("/held"))
         await world.until(lambda: len(world.stub.held) == 2)
+        at_once = await world.connect(get("/held"))
+        await world.until(lambda: len(world.stub.held) == 3)
         world.web.begin_stop()
+        world.stub.held[2](Response(200, b"at once"))
+        assert b"connection: close" in await at_once.rest()
         assert await idle.rest() == await half.rest() == b""
         with pytest.raises(OSError, match=r"refused|reset|Connect"):
             await world.connect()
