@@ -49,6 +49,7 @@ cdef class Turn:
     cdef int finish(self, int64_t now_ns) except -1
     cdef bint has_waiting(self) noexcept
     cdef int serve_users(self, int64_t now_ns) except -1
+    cdef bint are_several_users(self) except -1
     cdef int line_up(self, list waiting, bint uses_little) except -1
     cdef int serve_waiting(self, int64_t now_ns) except -1
     cdef list serve_list(self, int64_t now_ns, list waiting, int64_t until_ns)

@@ -162,7 +162,7 @@ class Turn:
 
     def serve_waiting(self, now_ns):
         """Serve those who use little for half of the turn, then those who use more, then the rest of the first."""
-        if self.by_user:
+        if self.by_user and (self.lines or self.shared_turns_left or self.are_several_users()):
             return self.serve_users(now_ns)
         arrived = self.arrived
         queue = self.queue
@@ -214,6 +214,18 @@ class Turn:
             if line.arrived or line.queue or line.left_ns < 0:
                 self.lines[user] = line
         return 0
+
+    def are_several_users(self):
+        """Whether connections of more than one user have something to run."""
+        connection: Connection
+        first: Connection = None
+        for waiting in (self.arrived, self.queue):
+            for connection in waiting:
+                if first is None:
+                    first = connection
+                elif connection.session.user is not first.session.user:
+                    return True
+        return False
 
     def line_up(self, waiting, uses_little):
         """Put connections into the lines of their users; a user that has nothing to run yet gets one."""
