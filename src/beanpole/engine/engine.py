@@ -61,6 +61,7 @@ from cython.cimports.libc.stdint import UINT64_MAX, int64_t, uint64_t
 from beanpole.engine import limits
 from beanpole.shard_ids import IDS_LEFT_WARNING, end_id, first_id, ids_left, text_of
 
+MOVES_PER_AUDIT = cython.declare(cython.Py_ssize_t, limits.MOVES_PER_AUDIT)
 MOVES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.MOVES_PER_TURN)
 JOBS_PER_TICK = cython.declare(cython.Py_ssize_t, limits.JOBS_PER_TICK)
 LEAST_PER_TICK = cython.declare(cython.Py_ssize_t, limits.LEAST_PER_TICK)
@@ -235,6 +236,7 @@ class Engine(Queue):
             if session.user is not None:
                 session.user.command_count -= 1
         elif subject is not None:
+            session.moved_count += MOVES_PER_AUDIT
             is_allowed: cython.bint = session.user.refused_count == refused_count
             self.audit(session.owner, session.user.name, cython.cast(cython.int, command.verb), subject, is_allowed)
         if self.opened is not None:
@@ -244,6 +246,7 @@ class Engine(Queue):
     def end_refused(self, now_ns, session, command, verdict):
         """End a command that is answered by the want of a right, or runs in a later turn."""
         if self.audit is not None and verdict == Verdict.REFUSED:
+            session.moved_count += MOVES_PER_AUDIT
             subject: bytes = subject_of(self, session, command, True) or b""
             self.audit(session.owner, session.user.name, cython.cast(cython.int, command.verb), subject, False)
         if session.told_at:

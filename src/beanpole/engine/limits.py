@@ -49,6 +49,9 @@ NAMES_PER_TURN = 5_000
 SESSIONS_PER_TURN = 50
 """Sessions of which list-sessions writes before others have their turn: a fraction of a millisecond."""
 
+MOVES_PER_AUDIT = 8
+"""Jobs that are moved in the time in which the audit takes note of a command."""
+
 MOVES_PER_TURN = 2_500
 """Jobs that come back in a turn from sessions that are closed, or tubes that these watch no more, under a millisecond.
 

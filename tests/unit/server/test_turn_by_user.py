@@ -2,6 +2,7 @@
 
 from beanpole.engine.commands.table import cost_ns_of
 from beanpole.engine.engine import Engine
+from beanpole.engine.limits import MOVES_PER_AUDIT
 from beanpole.engine.state.user import User
 from beanpole.log.log import Log
 from beanpole.protocol.commands import Verb
@@ -90,3 +91,12 @@ def test_to_look_at_many_users_costs_a_share_of_a_turn() -> None:
         house.run(2)
         ran.append(asking.output.count(b"user: "))
     assert ran[0] == 2 < ran[1]
+
+
+def test_commands_of_which_the_audit_takes_note_weigh_as_much_as_that_takes() -> None:
+    house = House(crowd=1)
+    lines: list[object] = []
+    house.turn.engine.audit = lambda *line: lines.append(line)
+    house.alone.arrive(b"kick 1\r\n" * 1_000)
+    house.run(1)
+    assert 1 < len(lines) <= limits.PART_COST_NS // (MOVES_PER_AUDIT * limits.MOVED_COST_NS)
