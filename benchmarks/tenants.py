@@ -3,12 +3,14 @@
 Run with `python -m benchmarks.tenants`. Fifty connections of a user put, one command or sixteen in flight each. Beside
 them a thousand connections of another user pipeline puts, `stats`, kicks and `use` of ever new tubes, as fast as the
 server answers. Both come to the same server by listeners of their own; the flood is a process of its own, which on a
-machine with two cores takes the quiet user's, too. So there is a third row, beside a process that takes as much of the
-processor and has nothing to do with the server.
+machine with two cores takes the quiet user's, too. So there are two more rows: beside a process that takes as much of
+the processor and has nothing to do with the server, and beside the flood with the lowest priority, which has to do
+with the server alone.
 """
 
 import contextlib
 import multiprocessing
+import os
 import selectors
 import socket
 import statistics
@@ -57,6 +59,12 @@ def flood(port: int, ready: Event) -> None:
                     key.fileobj.send(key.data)  # type: ignore[union-attr]
 
 
+def patient_flood(port: int, ready: Event) -> None:
+    """Do the same with what of the processor nobody else wants."""
+    os.nice(19)
+    flood(port, ready)
+
+
 def spin(_: int, ready: Event) -> None:
     """Take the processor."""
     ready.set()
@@ -93,6 +101,7 @@ OTHERS: dict[str, Callable[[int, Event], None] | None] = {
     "alone": None,
     "beside who takes the processor": spin,
     "beside the flood": flood,
+    "beside the flood, of lowest priority": patient_flood,
 }
 
 
@@ -117,7 +126,7 @@ def main(write: Callable[[str], object] = sys.stdout.write) -> None:
         access.write_text(USERS)
         access.chmod(0o644)
         places = ("-l", f"{HOST}:0,user=quiet", "-l", f"{HOST}:0,user=rude")
-        write(f"{'':<40}{'commands/s':>12}{'× alone':>9}{'p99, ms':>9}\n")
+        write(f"{'':<48}{'commands/s':>12}{'× alone':>9}{'p99, ms':>9}\n")
         for in_flight in IN_FLIGHT:
             rounds = []
             for _ in range(ROUNDS):
@@ -127,7 +136,7 @@ def main(write: Callable[[str], object] = sys.stdout.write) -> None:
             for at, name in enumerate(OTHERS):
                 rate, p99_ms = (statistics.median(each[at][which] for each in rounds) for which in (0, 1))
                 ratio = statistics.median(each[at][0] / each[0][0] for each in rounds)
-                write(f"{f'{QUIET} × {in_flight}, {name}':<40}{rate:>12,.0f}{ratio:>9.2f}{p99_ms:>9.2f}\n")
+                write(f"{f'{QUIET} × {in_flight}, {name}':<48}{rate:>12,.0f}{ratio:>9.2f}{p99_ms:>9.2f}\n")
 
 
 if __name__ == "__main__":
