@@ -1,7 +1,8 @@
-"""``beanpole token`` and ``beanpole access``: the files of a server's users and of their tokens. No server is asked."""
+"""``beanpole token|access|rights``: the files of a server's users and tokens, and what a server says of a user."""
 
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,12 @@ from beanpole.access import tokens
 from beanpole.access.access import Access, UserConfig
 from beanpole.access.file import load
 from beanpole.access.tokens import DATE_FORM, NAME, NAME_FORM, Token, date_of, date_text, read
-from beanpole.cli.common import EXIT_CODES, Output, file_verb
+from beanpole.cli.common import EXIT_CODES, Output, Server, file_verb, verb
 from beanpole.cli.errors import Failure, note
 from beanpole.cli.inspect import unix_s
 from beanpole.cli.wrapping import SETTINGS
 from beanpole.engine.commands.rights import ASKED, WORDS, Of
-from beanpole.errors import ExitCode
+from beanpole.errors import ExitCode, UnsupportedError
 from beanpole.protocol.commands import COMMANDS, Verb
 from beanpole.protocol.extensions import EXTENSIONS
 from beanpole.protocol.names import PATTERN, TUBE, name_fault
@@ -189,10 +190,38 @@ def row_of(found: Access, user: UserConfig) -> Mapping[str, object]:
     known_by = [*sorted(user.certificates), *(f"uid {uid}" for uid in sorted(user.uids))]
     known_by += [f"{count} token{'s' * (count != 1)}"] if count else []
     rights = {right: [each.decode() for each in patterns] for right, patterns in user.patterns.items() if patterns}
-    may = ["everything"] if user.admin else [f"{right} {' '.join(patterns)}" for right, patterns in rights.items()]
-    may += ["stats"] if user.stats and not user.admin else []
+    may = may_of(rights, admin=user.admin, stats=user.stats)
     may += [f"links {' '.join(sorted(user.links))}"] if user.links else []
     return {"user": user.name, "known-by": ", ".join(known_by), "may": "; ".join(may), "rights": rights}
+
+
+def may_of(rights: Mapping[str, Sequence[str]], *, admin: bool, stats: bool) -> list[str]:
+    """Return what a user may do that has rights to tubes by patterns."""
+    if admin:
+        return ["everything"]
+    return [f"{right} {' '.join(patterns)}" for right, patterns in rights.items() if patterns] + ["stats"] * stats
+
+
+@verb("rights")
+def rights(server: Server, out: Output) -> None:
+    """Say which user this is to a server, what it may do, and how much of its limits is used.
+
+    First comes the user, with its rights and the patterns of tubes to which it has them. Below are its connections and
+    commands, of who has stats also those of other users, and what lies in spaces in which it may have tubes. -max is a
+    limit; 0 is none.
+    """
+    try:
+        found = server.client().rights()
+    except UnsupportedError as error:
+        raise Failure("the server has no users: whoever reaches it may do everything") from error
+    if out.as_json:
+        out.record(asdict(found), "")
+        return
+    may = may_of(found.patterns, admin=found.admin, stats=found.stats)
+    out.prose(f"user {found.user}: {'; '.join(may) or 'may do nothing'}")
+    for what, rows in (("user", {found.user: found.used} | found.users), ("space", found.spaces)):
+        if rows:
+            out.table((what, *next(iter(rows.values()))), [{what: each, **row} for each, row in rows.items()])
 
 
 # --- What a user may do -----------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import functools
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ import click
 import click.shell_completion
 
 from beanpole import limits
-from beanpole.cli.errors import Failure, exit_code_of, forget_output, sentence_of
+from beanpole.cli.errors import Failure, exit_code_of, forget_output, note, sentence_of
 from beanpole.cli.quantities import notes_of
 from beanpole.cli.wrapping import SETTINGS, json_text, wrapped
 from beanpole.client import Address, Backoff, Client, Login
@@ -178,6 +178,15 @@ class Server:
         client = Client(address, None, tube, watched, backoff=backoff or once, patience=0, login=login)
         self._clients.append(client)
         return client
+
+    def with_rights(self, said: str, code: int) -> str:
+        """Return a sentence that says also, of what was not found, that a user may lack a right to it."""
+        with suppress(BeanpoleError, OSError):
+            for client in self._clients[:1] if code == ExitCode.NOT_FOUND else ():
+                if "list-rights" in client.features() and not (found := client.rights()).admin:
+                    why = f"what the user {found.user} has no right to is not found either (see beanpole rights)"
+                    return f"{said}; {why}" if said else why
+        return said
 
     def close(self) -> None:
         for client in self._clients:
@@ -424,20 +433,24 @@ def verb(
             login = login_of(click.get_current_context(), given, *addresses, url="" if file else "url")
             server, out = Server(url, file, login), Output(as_json=as_json)
             try:
-                code = function(server, out, **given)
+                code = function(server, out, **given) or ExitCode.OK
                 out.flush()
+                if why := server.with_rights("", code):
+                    note(why)
             except BrokenPipeError:
                 forget_output()
                 return ExitCode.FAILED
             except (BeanpoleError, OSError) as error:
                 forget_output()
-                raise Failure(sentence_of(error), exit_code_of(error)) from error
-            except Failure:
+                code = exit_code_of(error)
+                raise Failure(server.with_rights(sentence_of(error), code), code) from error
+            except Failure as failure:
                 forget_output()
-                raise
+                said = server.with_rights(failure.message, failure.exit_code)
+                raise Failure(said, failure.exit_code) from failure
             finally:
                 server.close()
-            return code or ExitCode.OK
+            return code
 
         command = click.command(name, context_settings=SETTINGS)(run)
         command.epilog = (f"\b\n{example}\n\n" if example else "") + notes_of(command) + EXIT_CODES

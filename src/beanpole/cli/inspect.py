@@ -57,6 +57,8 @@ SESSION = (
     "oldest",
 )
 
+WHOSE = ("user", "via")  # behind the name of a session, where the server has users
+
 # What a server counts of a tube: its jobs, and the clients that want some.
 COUNTS = ("ready", "reserved", "delayed", "buried", "watching", "waiting")
 
@@ -221,11 +223,13 @@ def sessions(server: Server, out: Output) -> None:
     """Show who is connected to a server: what each session did last, waits for and holds.
 
     Durations are in seconds. A name is what a client has called itself. lost is for how long a session has had no
-    connection whose jobs wait for it to return. The server must know list-sessions.
+    connection whose jobs wait for it to return. Where the server has users, user is whose a session is, and via the
+    link over which it has come. The server must know list-sessions.
     """
     client = server.client()
     run(client, need("list-sessions"))
-    out.table(SESSION, (asdict(each) if out.as_json else session_row(each) for each in pages(client)))
+    columns = (*SESSION[:3], *WHOSE, *SESSION[3:]) if "list-rights" in client.features() else SESSION
+    out.table(columns, (asdict(each) if out.as_json else session_row(each) for each in pages(client)))
 
 
 def pages(client: Client[bytes]) -> Iterator[SessionInfo]:
@@ -242,6 +246,8 @@ def session_row(session: SessionInfo) -> dict[str, object]:
         "number": session.number,
         "peer": session.peer,
         "name": session.name,
+        "user": session.user,
+        "via": session.via,
         "since": round(session.since),
         "lost": "" if session.lost is None else round(session.lost),
         "last_command": session.last_command or "-",

@@ -49,6 +49,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "top": ("top", "Watch a server."),
         "tail": ("tail", "Show jobs as they arrive."),
         "sessions": ("inspect", "Show who is connected to a server."),
+        "rights": ("access", "Say who this is to a server, and what it may do."),
         "doctor": ("doctor", "Check the health of a server, and explain what is wrong."),
     },
     "Run": {
@@ -93,6 +94,7 @@ MEANT = {
     "log": "wal",
     "outbox": "relay",
     "ls": "tubes",
+    "permissions": "rights",
     "ps": "sessions",
     "proxy": "route",
     "purge": "clear",
@@ -108,6 +110,7 @@ MEANT = {
     "user": "access",
     "users": "access",
     "watch": "tail",
+    "whoami": "rights",
     "why": "explain",
 }
 

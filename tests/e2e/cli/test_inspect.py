@@ -50,6 +50,10 @@ def test_stats(cli: Cli, client: Client[bytes], tube: str) -> None:
     assert cli("stats", 987654321, code=2).err == "beanpole: there is no job 987654321\n"
 
 
+def test_rights_of_a_server_without_users(cli: Cli) -> None:
+    assert "the server has no users" in cli("rights", code=1).err
+
+
 def test_tubes(cli: Cli, client: Client[bytes], tube: str) -> None:
     client.put_many([b"x"] * 3)
     client.put(b"x", delay=100)
