@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 AUTH = b"auth "
 GREETING = b"beanpole-"  # with which a link begins
+HELLO = b"\x16\x03"  # with which TLS begins
 WAIT, REFUSED, LINK = -1, -2, -3  # what `Entry.first_line` returns where it takes no bytes
 
 
@@ -74,6 +75,8 @@ class Entry:
         """
         if GREETING.startswith(data[: len(GREETING)]) and self.by is None:
             return WAIT if len(data) < len(GREETING) else self.become_link(connection)
+        if data.startswith(HELLO):  # without a line's end both would wait for each other
+            return self.refuse(connection, "it begins TLS where there is none")
         if self.fault or self.is_trusted:
             return self.refuse(connection, self.fault or "the key of nodes is for links")
         if AUTH.startswith(data[: len(AUTH)]) and self.secure and not self.is_shown:

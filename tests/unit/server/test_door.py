@@ -182,6 +182,16 @@ def test_a_user_has_no_more_connections_than_the_file_says(open_house: Callable[
     assert [is_closed(each) for each in clients] == [False, False, True]
 
 
+def test_who_begins_tls_where_there_is_none_is_closed(open_house: Callable[..., House]) -> None:
+    house = open_house()
+    house.write(f"[user.shop]\nunix = [{os.getuid()}]\n")
+    house.door.take(finished(house.door))
+    client = house.connect(b"\x16\x03\x01\x02\x00\x01")
+    assert client.recv(99) == b"NOT_AUTHENTICATED\r\n"
+    assert is_closed(client)
+    assert house.logger.said[-1][1]["reason"] == "it begins TLS where there is none"
+
+
 def test_a_port_of_systemd_needs_a_user_as_any(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "access.toml"
     file.write_text("[user.me]\n")
