@@ -37,6 +37,7 @@ class Entry:
         "is_named",
         "is_shown",
         "is_trusted",
+        "lack",
         "peer",
         "secure",
         "served",
@@ -58,6 +59,7 @@ class Entry:
         self.user = door.nobody
         self.found: Found | None = None
         self.fault = ""  # why it can be nobody, whatever it says
+        self.lack = "its first line is no auth"  # why it is nobody without one
         self.is_shown = False  # its `auth` has come
         self.is_named = False  # its link says whose it is
         self.is_link = False  # no client, but a link
@@ -85,7 +87,7 @@ class Entry:
                 return self.authenticate(connection, data[len(AUTH) : end], end + 2)
             return WAIT if len(data) <= limits.FIRST_LINE_BYTES_MAX else self.refuse(connection, "its auth is too long")
         if self.found is None:
-            return self.refuse(connection, "its first line is no auth")
+            return self.refuse(connection, self.lack)
         return 0
 
     def authenticate(self, connection: "Connection", token: bytes, size: int) -> int:
@@ -150,7 +152,7 @@ class Entry:
     def become_link(self, connection: "Connection") -> int:
         """Be no client any more. A stranger can't be a link."""
         if self.found is None and not self.is_trusted:
-            return self.refuse(connection, self.fault or "its first line is no auth")
+            return self.refuse(connection, self.fault or self.lack)
         self.door.crowd.discard(self)
         self.is_link = True
         return LINK
@@ -176,11 +178,12 @@ class Entry:
         found: Found | None = None
         if self.is_trusted or self.names():
             found, entry.fault = door.access.by_evidence(shown, door.wall())
-            if found is not None and not self.may_name(found.user):
-                entry.fault = f"its link may not speak for {found.user}"
+        if found is not None:
+            entry.is_named = self.may_name(found.user)
+            if not entry.is_named:
+                entry.lack = f"its link may not speak for {found.user}"
                 found = None
-            entry.is_named = found is not None
-        if found is None and not entry.fault and self.found is not None:
+        elif not entry.fault and self.found is not None:
             found = door.access.again(self.found, door.wall())
             entry.fault = "" if found is not None else "its link is nobody's any more"
         door.settle(entry, found)
