@@ -42,8 +42,8 @@ class Place:
     mode: int | None = None
     """The permissions of a Unix socket; None: as the umask says."""
 
-    group: str = ""
-    """The group of a Unix socket; empty: the process's."""
+    group: int | None = None
+    """The number of the group of a Unix socket; None: the process's."""
 
     @property
     def is_unix(self) -> bool:
@@ -81,12 +81,10 @@ class Place:
             return
         path = str(bound.getsockname())
         try:
-            if self.group:
-                os.chown(path, -1, grp.getgrnam(self.group).gr_gid)
+            if self.group is not None:
+                os.chown(path, -1, self.group)
             if self.mode is not None:
                 os.chmod(path, self.mode)  # noqa: PTH101 - as the others here
-        except KeyError:
-            raise StartError(f"{self.text}: there is no group {self.group}", ExitCode.CANNOT_LISTEN) from None
         except OSError as error:
             raise StartError(f"{self.text}: {error.strerror}", ExitCode.CANNOT_LISTEN) from error
 
@@ -109,21 +107,25 @@ def user_of(value: str) -> dict[str, object]:
     return {"user": value}
 
 
-def text_of(field: str) -> Callable[[str], dict[str, object]]:
-    def read(value: str) -> dict[str, object]:
-        if not value:
-            raise ValueError(f"{field.replace('_', '-')}= is empty")
-        return {field: value}
+def group_of(value: str) -> dict[str, object]:
+    try:
+        return {"group": grp.getgrnam(value).gr_gid}
+    except KeyError:
+        raise ValueError(f"group=: there is no group {value!r}") from None
 
-    return read
+
+def client_ca_of(value: str) -> dict[str, object]:
+    if not value:
+        raise ValueError("client-ca= is empty")
+    return {"client_ca": value}
 
 
 READERS: dict[str, tuple[str, Callable[[str], dict[str, object]]]] = {
-    "client-ca": ("tls", text_of("client_ca")),
+    "client-ca": ("tls", client_ca_of),
     "client-cert": ("tls", client_cert_of),
     "user": ("any", user_of),
     "mode": ("unix", mode_of),
-    "group": ("unix", text_of("group")),
+    "group": ("unix", group_of),
 }
 """What may stand behind an address: where, and what reads it."""
 
