@@ -235,10 +235,11 @@ def test_tokens_without_users_are_not_ignored(site: Site) -> None:
         (("-l", HOST), "nobody can be anybody there"),
         (("-l", f"{HOST},user=nobody"), "there is no nobody, and a listener names it"),
         (("-l", f"{HOST},user=mail", "--http", HOST), "--http with --access: users log in there by tokens"),
-        (("-l", "tls:127.0.0.1"), "needs --tls-cert and --tls-key"),
+        (("-l", "tls:127.0.0.1"), "nobody can be anybody there: give --tokens, or add client-ca=FILE or user=NAME"),
+        (("-l", "tls:127.0.0.1,user=mail"), "needs --tls-cert and --tls-key"),
         (("-l", f"{HOST},user=mail", "--tls-cert", "a"), "belong together"),
         (("-l", f"{HOST},user=mail", "--tls-cert", "a", "--tls-key", "b"), "give -l tls:HOST as well"),
-        (("-l", "tls:127.0.0.1", "--tls-cert", "/nothing", "--tls-key", "/nothing"), "/nothing"),
+        (("-l", "tls:127.0.0.1,user=mail", "--tls-cert", "/nothing", "--tls-key", "/nothing"), "/nothing"),
         ((), "--access needs places to listen"),
     ],
 )

@@ -363,6 +363,10 @@ def open_door(settings: "Settings") -> Door:
         )
     if settings.http and settings.access and not (settings.tokens or settings.http_token_file):
         refuse("--http with --access: users log in there by tokens, so give --tokens as well")
+    if settings.access and not (settings.tokens or settings.cluster):  # whose nodes show a key
+        for place in places:
+            if place.tls and not (place.client_ca or place.user):
+                refuse(f"{place.text}: nobody can be anybody there: give --tokens, or add client-ca=FILE or user=NAME")
     if settings.tokens and not settings.access:
         refuse("--tokens needs the file of users: give --access as well")
     if not settings.listen and settings.access:

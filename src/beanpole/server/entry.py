@@ -78,7 +78,7 @@ class Entry:
         if GREETING.startswith(data[: len(GREETING)]) and self.by is None:
             return WAIT if len(data) < len(GREETING) else self.become_link(connection)
         if data.startswith(HELLO):  # without a line's end both would wait for each other
-            return self.refuse(connection, "it begins TLS where there is none")
+            self.fault = "it begins TLS where there is none"
         if self.fault or self.is_trusted:
             return self.refuse(connection, self.fault or "the key of nodes is for links")
         if AUTH.startswith(data[: len(AUTH)]) and self.secure and not self.is_shown:
