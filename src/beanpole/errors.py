@@ -259,7 +259,7 @@ class TimedOutError(ReplyError):
 
 
 class UnknownCommandError(ReplyError):
-    """``UNKNOWN_COMMAND``: the server is older than the command, or the user lacks the right to it."""
+    """``UNKNOWN_COMMAND``: the server is too old or does not know who this is, or the user lacks the right to it."""
 
 
 class UnsupportedError(ReplyError):

@@ -109,22 +109,23 @@ def test_a_token_may_come_byte_by_byte_and_with_commands_behind(site: Site) -> N
 
 
 @pytest.mark.parametrize(
-    "said",
+    ("said", "answer"),
     [
-        b"put 0 0 60 1\r\na\r\n",
-        b"POST / HTTP/1.1\r\nHost: a\r\n\r\nput 0 0 60 1\r\na\r\n",
-        b"quit\r\n",
-        b"auth " + b"a" * 220,
-        b"beanpole-link 1 - 0 -\r\n",
-        b"\x16\x03\x01\x02\x00\x01\x00",
+        (b"put 0 0 60 1\r\na\r\n", b"UNKNOWN_COMMAND\r\n"),
+        (b"POST / HTTP/1.1\r\nHost: a\r\n\r\nput 0 0 60 1\r\na\r\n", b"UNKNOWN_COMMAND\r\n"),
+        (b"quit\r\n", b"UNKNOWN_COMMAND\r\n"),
+        (b"\x16\x03\x01\x02\x00\x01\x00", b"UNKNOWN_COMMAND\r\n"),
+        (b"list-extensions\r\nput 0 0 60 1\r\na\r\n", NOT_AUTHENTICATED),
+        (b"auth " + b"a" * 220, NOT_AUTHENTICATED),
+        (b"beanpole-link 1 - 0 -\r\n", NOT_AUTHENTICATED),
     ],
 )
-def test_a_stranger_has_one_line(site: Site, said: bytes) -> None:
+def test_a_stranger_has_one_line(site: Site, said: bytes, answer: bytes) -> None:
     site.write(USERS.format(uid=os.getuid() + 1))
     with site.serving() as process:
         with site.client() as client:
             client.send(said)
-            assert client.rest() == NOT_AUTHENTICATED
+            assert client.rest() == answer
         assert process.statistic("current-jobs-ready") == 0
 
 

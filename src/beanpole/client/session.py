@@ -69,6 +69,8 @@ QUIT = b"quit\r\n"
 LIST_EXTENSIONS = b"list-extensions\r\n"
 """Asks what a server has besides beanstalkd's commands: ``put-job``, ``put-job.key``, ``rule.attempts`` and so on."""
 
+WHO_IS_UNKNOWN = f"NOT_AUTHENTICATED: {errors.WHO_IS_UNKNOWN}"
+
 ERRORS: dict[int, tuple[type[ReplyError], str]] = {
     Word.BAD_FORMAT: (BadFormatError, "BAD_FORMAT: the server finds the command malformed"),
     Word.DEADLINE_SOON: (errors.DeadlineSoonError, "DEADLINE_SOON: a job that this client holds times out in a second"),
@@ -82,7 +84,7 @@ ERRORS: dict[int, tuple[type[ReplyError], str]] = {
     ),
     Word.NOT_AUTHENTICATED: (
         errors.NotAuthenticatedError,
-        f"NOT_AUTHENTICATED: {errors.WHO_IS_UNKNOWN}",
+        WHO_IS_UNKNOWN,
     ),
     Word.NOT_IGNORED: (errors.NotIgnoredError, "NOT_IGNORED: the last watched tube stays"),
     Word.OUT_OF_MEMORY: (
@@ -92,7 +94,7 @@ ERRORS: dict[int, tuple[type[ReplyError], str]] = {
     Word.TIMED_OUT: (errors.TimedOutError, "TIMED_OUT: no job came in time"),
     Word.UNKNOWN_COMMAND: (
         errors.UnknownCommandError,
-        "UNKNOWN_COMMAND: the server does not know the command, or this user lacks the right to it",
+        "UNKNOWN_COMMAND: the server is too old or does not know who this is, or this user lacks the right to it",
     ),
 }
 """The answers that say no to any command that they are given to."""
@@ -413,8 +415,8 @@ class Session(Generic[B]):
             if reply.word == OUT_OF_MEMORY:
                 self.refused = used
                 raise named(errors.TooManyTubesError(), about(data, used))
-            if reply.word == Word.NOT_AUTHENTICATED:
-                raise named(error_of(reply), about(data, used))
+            if reply.word in {Word.NOT_AUTHENTICATED, Word.UNKNOWN_COMMAND}:  # every server knows these commands
+                raise named(errors.NotAuthenticatedError(WHO_IS_UNKNOWN), about(data, used))
             if reply.word not in {Word.USING, Word.WATCHING, Word.NAMED}:
                 raise UnexpectedReplyError(f"use, watch, ignore or name-session was answered with {reply!r}")
 

@@ -234,9 +234,9 @@ class Connection:
         self.engine.assign(self.session, user)
         self.session.out.name(Word.AUTHENTICATED, user.name)
 
-    def refuse(self) -> None:
-        """Answer that the client has not shown who it is, and run nothing of what it has sent."""
-        self.session.out.word(Word.NOT_AUTHENTICATED)
+    def refuse(self, *, knows_word: bool) -> None:
+        """Answer that the client has not shown who it is, in an old word for an old client, and run nothing of its."""
+        self.session.out.word(Word.NOT_AUTHENTICATED if knows_word else Word.UNKNOWN_COMMAND)
         self.session.quitting = True
 
     # --- for those who have bytes -------------------------------------------------------------------------------------

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 AUTH = b"auth "
 GREETING = b"beanpole-"  # with which a link begins
 HELLO = b"\x16\x03"  # with which TLS begins
+# The first lines of those who know new words: beaneater takes such a word for success.
+NEW = (AUTH, GREETING, b"list-extensions\r\n")
 WAIT, REFUSED, LINK = -1, -2, -3  # what `Entry.first_line` returns where it takes no bytes
 
 
@@ -80,14 +82,14 @@ class Entry:
         if data.startswith(HELLO):  # without a line's end both would wait for each other
             self.fault = "it begins TLS where there is none"
         if self.fault or self.is_trusted:
-            return self.refuse(connection, self.fault or "the key of nodes is for links")
+            return self.refuse(connection, self.fault or "the key of nodes is for links", data)
         if AUTH.startswith(data[: len(AUTH)]) and self.secure and not self.is_shown:
             end = data.find(b"\r\n")
             if len(data) > len(AUTH) and end >= 0:
                 return self.authenticate(connection, data[len(AUTH) : end], end + 2)
             return WAIT if len(data) <= limits.FIRST_LINE_BYTES_MAX else self.refuse(connection, "its auth is too long")
         if self.found is None:
-            return self.refuse(connection, self.lack)
+            return self.refuse(connection, self.lack, data)
         return 0
 
     def authenticate(self, connection: "Connection", token: bytes, size: int) -> int:
@@ -114,9 +116,9 @@ class Entry:
         connection.belong_to(self.user)
         return size
 
-    def refuse(self, connection: "Connection", why: str) -> int:
+    def refuse(self, connection: "Connection", why: str, data: bytes = AUTH) -> int:
         self.door.report("not authenticated", self, why)
-        connection.refuse()
+        connection.refuse(knows_word=data.startswith(NEW))
         return REFUSED
 
     # --- who it is ----------------------------------------------------------------------------------------------------

@@ -163,19 +163,17 @@ def test_a_server_without_users_says_so(make: Maker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "call"),
+    ("sent", "answer", "call"),
     [
-        (PUT[0], lambda client: client.put("x")),
-        (b"use t\r\n" + PUT[0], lambda client: client.put("x", tube="t")),
-        (ASK, lambda client: client.features()),
-        (PUT[0], lambda client: client.put_many(["x"])),
+        (b"use t\r\n" + PUT[0], b"UNKNOWN_COMMAND\r\n", lambda client: client.put("x", tube="t")),
+        (ASK, b"NOT_AUTHENTICATED\r\n", lambda client: client.features()),
     ],
 )
 def test_who_is_nobody_hears_so_and_the_connection_is_over(
-    make: Maker, sent: bytes, call: Callable[[Any], object]
+    make: Maker, sent: bytes, answer: bytes, call: Callable[[Any], object]
 ) -> None:
     then = [NONE, PUT] if sent == ASK else [PUT]
-    with make.to_peer([(sent, b"NOT_AUTHENTICATED\r\n"), (b"", CLOSE)], then, patience=0) as client:
+    with make.to_peer([(sent, answer), (b"", CLOSE)], then, patience=0) as client:
         with pytest.raises(NotAuthenticatedError):
             call(client)
         assert client.put("x") == 1
@@ -195,7 +193,7 @@ def test_a_missing_right_has_an_error_of_its_own(make: Maker) -> None:
         assert (caught.value.right, caught.value.tube) == ("put", "default")
         again = copy.copy(caught.value)  # as pickle does it
         assert (str(again), again.right, again.tube) == (str(caught.value), "put", "default")
-        with pytest.raises(UnknownCommandError, match="or this user lacks the right to it"):
+        with pytest.raises(UnknownCommandError, match="does not know who this is, or this user lacks the right to it"):
             client.kick(1)
 
 

@@ -187,7 +187,7 @@ def test_who_begins_tls_where_there_is_none_is_closed(open_house: Callable[..., 
     house.write(f"[user.shop]\nunix = [{os.getuid()}]\n")
     house.door.take(finished(house.door))
     client = house.connect(b"\x16\x03\x01\x02\x00\x01")
-    assert client.recv(99) == b"NOT_AUTHENTICATED\r\n"
+    assert client.recv(99) == b"UNKNOWN_COMMAND\r\n"
     assert is_closed(client)
     assert house.logger.said[-1][1]["reason"] == "it begins TLS where there is none"
 

@@ -116,7 +116,7 @@ def shown(**about: Any) -> bytes:  # noqa: ANN401 - what Evidence takes
     return Evidence(peer="10.0.0.7:40112", **about).text()
 
 
-NOBODY = "NOT_AUTHENTICATED"
+NOBODY = "UNKNOWN_COMMAND"
 CASES = [
     # what a front says of a client: who it is by a front of the server's own, with a list of users, and with none
     (shown(), NOBODY, "router", "plain"),
@@ -171,13 +171,15 @@ def test_the_first_line_of_a_channel_comes_in_any_pieces(open_house: Callable[..
     assert front.say(1, first_line()) == b"UNKNOWN_COMMAND\r\n", "there is no link in a link"
 
 
-@pytest.mark.parametrize("key", [NODE_KEY, b"bp_" + b"m" * 43])
-def test_the_key_of_nodes_is_for_links_alone(open_house: Callable[..., House], key: bytes) -> None:
+@pytest.mark.parametrize(
+    ("key", "refused"), [(NODE_KEY, b"UNKNOWN_COMMAND\r\n"), (b"bp_" + b"m" * 43, NOT_AUTHENTICATED)]
+)
+def test_the_key_of_nodes_is_for_links_alone(open_house: Callable[..., House], key: bytes, refused: bytes) -> None:
     house = open_house()
     if key != NODE_KEY:
         house.door.node_digest = b""
     with house.connect(b"auth " + key + b"\r\nlist-rights\r\n") as client:
-        assert client.recv(999).endswith(NOT_AUTHENTICATED)
+        assert client.recv(999).endswith(refused)
         assert client.recv(1) == b""
 
 
