@@ -121,11 +121,11 @@ def test_a_worker_that_may_not_reserve_its_tube_ends(options: list[str], tmp_pat
     assert "from secret, done: FORBIDDEN: this user lacks the right reserve on " in " ".join(done.stderr.split())
 
 
-def test_a_worker_says_from_which_tubes_it_may_not_reserve(options: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("own", ["", ", concurrency=1"], ids=["shared slots", "a slot of its own"])
+def test_a_worker_says_from_which_tubes_it_may_not_reserve(options: list[str], tmp_path: Path, own: str) -> None:
     ending = '\n@worker.function("jobs")\ndef stop(number):\n    worker.stop()\n'
-    (tmp_path / "tasks.py").write_text(
-        "from beanpole import Worker\nworker = Worker()\n@worker.function('secret')\ndef no():\n    pass\n" + ending
-    )
+    begin = f"from beanpole import Worker\nworker = Worker()\n@worker.function('secret'{own})\ndef no():\n    pass\n"
+    (tmp_path / "tasks.py").write_text(begin + ending)
     part = certificates.made("part", signer="ca")
     given = [*options[:4], "--cert", str(part.cert), "--cert-key", str(part.key)]
     beanpole("put", "--tube", "jobs", '{"number": 7}', *options)

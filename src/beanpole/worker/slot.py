@@ -34,6 +34,8 @@ from beanpole.worker.executor import Executor
 from beanpole.worker.handler import Function, Handler, Outcome, Place, Task, name_of
 from beanpole.worker.policy import Dead, attempt_number, is_used_up
 
+NO_RIGHT_S = 60.0  # from one try to the next of a slot whose user may not reserve from any of its tubes
+
 JOBS_NAMED = 5  # jobs that a worker names when it says for whom it waits
 
 
@@ -149,7 +151,13 @@ class Slot:
         Of a handler that has batches it is as many jobs as one may have, as far as they are there.
         """
         client = await self._connected()
-        jobs = await self._take(client, self._handlers[0])
+        try:
+            jobs = await self._take(client, self._handlers[0])
+        except ForbiddenError:
+            if len(await client.hidden(self._context.handlers)) == len(self._context.handlers):
+                raise
+            await self._pause(NO_RIGHT_S)  # the other slots have work; the server may read another file of users
+            return
         self._context.counters.reserved += len(jobs)
         try:
             await self._work_on(client, jobs)
