@@ -1,5 +1,6 @@
 """How ``beanpole cluster status`` shows a cluster: rows of a table, JSON, and what an operator should know."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from beanpole.log.postgres.rows import RowKind
@@ -78,6 +79,7 @@ def record_of(found: "Status", warnings: list[str]) -> dict[str, object]:
                 "format": each.format,
                 "machine": each.machine,
                 "reaches_leader": each.reaches_leader,
+                "unreached": None if each.reaches_leader else found.unreached.get(each.name),
                 "clock_ahead_s": None if each.ahead_s is None else round(each.ahead_s, 3),
                 "zone_data": each.zones or None,
                 "users_digest": found.users.get(each.name, "")[:12] or None,
@@ -135,6 +137,15 @@ def clocks_of(alive: "list[NodeState]") -> list[str]:
     return warnings
 
 
+def unreached_of(alive: "list[NodeState]", why: Mapping[str, str]) -> list[str]:
+    """Say which nodes do not reach the leader, and why as far as they have said it."""
+    return [
+        f"{each.name} can't reach the leader, so its clients are not served: {why.get(each.name, 'its log says why')}"
+        for each in alive
+        if not each.reaches_leader
+    ]
+
+
 def users_of(found: "Status", alive: "list[NodeState]") -> list[str]:
     """Say that nodes know other users or tokens than others do."""
     known: dict[str, list[str]] = {}
@@ -178,9 +189,7 @@ def warnings_of(found: "Status") -> list[str]:
         elsewhere = any(leader is not None and each.machine != leader.machine for each in alive)
         advice = "`beanpole cluster step-down` moves it" if elsewhere else "start nodes on other machines"
         warnings.append(f"the leader runs on the machine of PostgreSQL's primary: one failure takes both; {advice}")
-    warnings += [
-        f"{each.name} can't reach the leader: its clients are not served" for each in alive if not each.reaches_leader
-    ]
+    warnings += unreached_of(alive, found.unreached)
     if found.inbox is not None and found.inbox.why:
         warnings.append(f"the inbox: {found.inbox.why}")
     elif found.inbox is not None and found.inbox.oldest_s > INBOX_S:

@@ -18,7 +18,7 @@ from beanpole.engine.engine import Engine
 from beanpole.errors import BeanpoleError, ExitCode, StartError
 from beanpole.log import limits as log_limits
 from beanpole.log.log import Log
-from beanpole.log.postgres import admin
+from beanpole.log.postgres import admin, schema
 from beanpole.log.postgres.clock import MachineClock
 from beanpole.log.postgres.digest import Answer, Copy, answer, digest_of
 from beanpole.log.postgres.leader import facts_of_place
@@ -55,7 +55,7 @@ class ClusterNode:
         self.roles = Roles(host, self.observer, self.serve_console, passing)
         self.answered = ""
         self.has_users = host.door is not None and host.door.files is not None
-        self.told_users: str | None = None  # the digest of their files that was said
+        self.told: dict[str, str] = {}  # what was said of this node
         self.telling: asyncio.Task[None] | None = None
         self.node = Node(
             opener(settings.cluster, settings.node, makes_key=self.has_users),
@@ -179,7 +179,7 @@ class ClusterNode:
         while True:
             await asyncio.sleep(CLUSTER_WATCH_S)
             self.look_for_question()
-            self.tell_users()
+            self.tell()
             leading = self.node.leading
             if leading is None or leading is not sent_away:
                 sent_away = None
@@ -200,20 +200,21 @@ class ClusterNode:
                 self.logger.info("clients taken again")
                 self.roles.accept()
 
-    def tell_users(self) -> None:
-        """Let `beanpole cluster status` know which users and tokens this node knows, when that has changed."""
+    def tell(self) -> None:
+        """Let `beanpole cluster status` know which users this node knows, and why it does not reach the leader."""
         assert self.settings.cluster is not None
         digest = self.host.door.access.digest if self.has_users and self.host.door is not None else ""
-        if digest == self.told_users or not self.node.has_reported or (self.telling and not self.telling.done()):
+        says = {schema.USERS: digest, schema.UNREACHED: "" if self.roles.reaches_leader else self.roles.unreached_why}
+        if says == self.told or not self.node.has_reported or (self.telling and not self.telling.done()):
             return
-        self.told_users = digest
-        self.telling = self.loop.create_task(self.say_users(self.settings.cluster, digest))
+        self.told = says
+        self.telling = self.loop.create_task(self.say(self.settings.cluster, says))
 
-    async def say_users(self, url: str, digest: str) -> None:
+    async def say(self, url: str, says: dict[str, str]) -> None:
         try:
-            await admin.note_users(url, self.settings.node, digest)
+            await admin.note_said(url, self.settings.node, says)
         except (BeanpoleError, OSError):
-            self.told_users = None  # it is said again
+            self.told = {}  # it is said again
 
     def look_for_question(self) -> None:
         """Answer `beanpole cluster verify`: a leader at its next row, a follower at the last one that it applied."""

@@ -133,6 +133,7 @@ class Roles:
         self.leader = ""  # the address of the leader that is followed; empty: there is none
         self.uplink: Uplink | None = None  # to the leader; None: this node leads, or knows no leader
         self.has_link = False
+        self.unreached_why = ""  # why the last try to reach the leader failed, or its link ended
         self.reached_ns = 0  # when the link to the leader was lost, or this node began to look for it
         self.turns_away = False
         self.is_stopping = False
@@ -223,6 +224,7 @@ class Roles:
         if self.has_link:
             self.has_link = False
             self.reached_ns = now_ns()
+        self.unreached_why = reason
         self.observer.leader_unreachable(address, reason, self.unreached_s)
         if self.unreached_s > self.settings.cluster_wait_s and not self.turns_away:
             self.send_away()

@@ -1,8 +1,10 @@
 """What `beanpole cluster status` warns of."""
 
+from dataclasses import replace
+
 import pytest
 
-from beanpole.cli.clusterstatus import clocks_of
+from beanpole.cli.clusterstatus import clocks_of, unreached_of
 from beanpole.log.postgres.rows import NOWHERE
 from beanpole.log.postgres.store import FOLLOWER, NodeState
 
@@ -42,3 +44,12 @@ def test_clocks_and_zone_data_that_differ(nodes: list[NodeState], found: str) ->
     warnings = clocks_of(nodes)
     assert len(warnings) == bool(found)
     assert found in "".join(warnings)
+
+
+def test_why_a_node_does_not_reach_the_leader() -> None:
+    nodes = [replace(node(name, 0), reaches_leader=name == "a") for name in "abc"]
+    said = unreached_of(nodes, {"a": "an old reason", "b": "the server's certificate is for other names"})
+    assert [each.rpartition(": ")[::2] for each in said] == [
+        ("b can't reach the leader, so its clients are not served", "the server's certificate is for other names"),
+        ("c can't reach the leader, so its clients are not served", "its log says why"),
+    ]

@@ -236,7 +236,7 @@ def test_follower_takes_clients_when_it_has_a_link_and_sends_them_away_when_it_h
                 assert (roles.holds_clients, roles.reaches_leader) == (True, True), "it has just had a link"
                 roles.reached_ns -= LEADER_SILENT_NS
                 uplink.on_failure(LEADER["address"], "refused", False)
-                assert (roles.holds_clients, roles.reaches_leader) == (True, False)
+                assert (roles.holds_clients, roles.reaches_leader, roles.unreached_why) == (True, False, "refused")
                 uplink.is_there = True
                 assert roles.reaches_leader, "a leader that is full must not hand over for that"
                 uplink.is_there = False

@@ -123,6 +123,8 @@ class Status:
 
     users: dict[str, str]
     """By the names of nodes, a digest of the users and tokens that each knows; of those that have any."""
+    unreached: dict[str, str]
+    """By the names of nodes, why each could not reach the leader when it last could not; others may be gone."""
 
     standbys: list[tuple[str, str, str]]
     inbox: InboxState | None
@@ -269,7 +271,8 @@ async def status(conninfo: str) -> Status:
             tip=await last_row(store, segments),
             nodes=nodes,
             hidden=hidden,
-            users={name.removeprefix(schema.USERS): digest for name, digest in await store.fetch(schema.ALL_USERS)},
+            users=await store.said(schema.USERS),
+            unreached=await store.said(schema.UNREACHED),
             standbys=[tuple(each) for each in await store.fetch(STANDBYS)],
             inbox=await inbox_state(store),
         )
@@ -411,17 +414,17 @@ def newest(nodes: list[NodeState], names: list[str]) -> str:
     return max((each for each in nodes if each.name in names), key=lambda each: each.applied).name
 
 
-async def note_users(conninfo: str, node: str, digest: str) -> None:
-    """Note which users and tokens a node knows, by a digest of its files; empty: it has none, as it once may have."""
-    connection = await connect(conninfo, "users")
+async def note_said(conninfo: str, node: str, says: dict[str, str]) -> None:
+    """Note what a node says of itself, by what the names of such settings begin with; empty: that no more."""
+    connection = await connect(conninfo, "said")
     async with connection:
         with errors_translated():
             await connection.execute(schema.WAIT_FOR_NO_STANDBY.encode())
-            name = schema.USERS + node
-            if digest:
-                await connection.execute(schema.SET.encode(), [name, digest])
-            else:
-                await connection.execute(schema.WITHDRAW.encode(), [[name]])
+            for begin, value in says.items():
+                if value:
+                    await connection.execute(schema.SET.encode(), [begin + node, value])
+                else:
+                    await connection.execute(schema.WITHDRAW.encode(), [[begin + node]])
 
 
 async def note_stop(conninfo: str, writer: bytes, loss: str, era: int, cluster: str) -> None:

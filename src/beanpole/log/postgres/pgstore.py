@@ -326,17 +326,15 @@ class PostgresStore:
         await self.change_display(schema.COMPLAIN, [schema.UNREADABLE + complaint.node, json.dumps(told)])
 
     async def complaints(self) -> list[Complaint]:
-        found = [(name, json.loads(value)) for name, value in await self.fetch(schema.COMPLAINTS)]
+        found = [(node, json.loads(value)) for node, value in (await self.said(schema.UNREADABLE)).items()]
         return [
-            Complaint(
-                name.removeprefix(schema.UNREADABLE),
-                Place(*told["place"]),
-                told["reason"],
-                told["verdict"],
-                told["is_repaired"],
-            )
-            for name, told in found
+            Complaint(node, Place(*told["place"]), told["reason"], told["verdict"], told["is_repaired"])
+            for node, told in found
         ]
+
+    async def said(self, begin: str) -> dict[str, str]:
+        """Return what nodes say of themselves by settings whose names begin so, by the names of the nodes."""
+        return {name.removeprefix(begin): value for name, value in await self.fetch(schema.SAID, [begin])}
 
     async def withdraw(self, nodes: list[str]) -> None:
         await self.change_display(schema.WITHDRAW, [[schema.UNREADABLE + each for each in nodes]])

@@ -85,11 +85,13 @@ MAKE_KEY = f"insert into {SCHEMA}.setting values ('key', %s) on conflict do noth
 USERS = "users "
 """What the name of a setting begins with that says which users and tokens a node knows; behind it stands its name."""
 
-ALL_USERS = f"select name, value from {SCHEMA}.setting where starts_with(name, '{USERS}')"
+UNREACHED = "unreached "
+"""The same of why a node does not reach the one that leads."""
+
+SAID = f"select name, value from {SCHEMA}.setting where starts_with(name, %s) order by name"
+"""What nodes say of themselves, by what the names of such settings begin with."""
 
 COMPLAIN = SET
-
-COMPLAINTS = f"select name, value from {SCHEMA}.setting where starts_with(name, '{UNREADABLE}') order by name"
 
 WITHDRAW = f"delete from {SCHEMA}.setting where name = any(%s)"
 
