@@ -149,8 +149,11 @@ def test_a_browser_logs_in_with_a_token_of_a_user(site: Site) -> None:
     assert reader.post("/actions", {"verb": "pause"}).status == 403
     assert reader.post("/logout").status == 303
     assert reader.get("/").status == 303
-    answer = person(site.console, site.tokens["keeper"]).log_in(site.tokens["shop"])
-    assert answer.status == 403
+    keeper = person(site.console, site.tokens["keeper"])
+    assert keeper.log_in(site.tokens["shop"]).status == 403
+    assert keeper.log_in("bp_" + "x" * 43).status == 401
+    refused = [(each["who"], each["peer"], each["reason"]) for each in site.process.events("login refused")[-2:]]
+    assert refused == [("shop", HOST, "may not see this"), ("-", HOST, "nobody has this token")]
 
 
 def test_old_tokens_are_warned_of(site: Site) -> None:

@@ -30,8 +30,7 @@ async def log_in(request: Request) -> Response:
     if token is None:
         await slow_down(access, request)
         return page(request, {"to": to, "is_wrong": True}, 401)
-    if not visitor_with(token).may_see:
-        raise HTTPException(403, guard.MAY_NOT_SEE)
+    guard.check_looking(request, visitor_with(token), access)
     answer = RedirectResponse(to, 303)
     answer.set_cookie(
         cookie_name(request),

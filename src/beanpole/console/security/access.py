@@ -85,6 +85,34 @@ class Attempts:
         return min(WRONG_TOKEN_S_MAX, WRONG_TOKEN_S * 2.0 ** min(count, 30))
 
 
+REFUSALS_MAX = 100  # lines about refused logins in a second
+
+
+class Refusals:
+    """Says in the log who was not let in: of a kind once a second, and never much in all."""
+
+    def __init__(self, logger: Logger, now_ns: Callable[[], int]) -> None:
+        self._logger = logger
+        self._now_ns = now_ns
+        self._second = 0
+        self._said: set[tuple[str, str, str]] = set()  # in this second
+        self._more = 0  # that have had no line since the last one
+
+    def note(self, who: str, peer: str, reason: str) -> None:
+        """Takes note of a refused login; `who` is whose token it was, if it was anybody's."""
+        second, kind = self._now_ns() // 10**9, (who, peer, reason)
+        if second != self._second:
+            self._second = second
+            self._said.clear()
+        if kind in self._said or len(self._said) >= REFUSALS_MAX:
+            self._more += 1
+            return
+        self._said.add(kind)
+        more = {"more": self._more} if self._more else {}
+        self._more = 0
+        self._logger.log("warning", "login refused", who=who or "-", peer=peer, reason=reason, **more)
+
+
 ENDED_SESSIONS_MAX = 10_000
 """Sessions of which is kept that they were ended: each takes about 200 bytes, and one needs a token to make one."""
 
@@ -116,6 +144,7 @@ class Access:
 
     def __init__(self, path: Path | None, logger: Logger, clock: Clock, users: Users | None = None) -> None:
         self.attempts = Attempts(clock.now_ns)
+        self.refusals = Refusals(logger, clock.now_ns)
         self.users = users
         self._file = None if path is None else TokenFile(path)
         self._fault = ""

@@ -193,7 +193,7 @@ class Guard:
             return
         try:
             if path != LOGIN:
-                state["visitor"] = check_looking(request, await self._visitor(request))
+                state["visitor"] = check_looking(request, await self._visitor(request), self._access)
             if scope["method"] not in LOOKING:
                 await self._check_change(request, state["visitor"])
         except ClientDisconnect:
@@ -235,11 +235,18 @@ class Guard:
         request.scope["state"]["form"] = form
 
 
-def check_looking(request: Request, visitor: Visitor) -> Visitor:
+def check_looking(request: Request, visitor: Visitor, access: Access | None) -> Visitor:
     """Returns a visitor who may see what is asked for. Raises HTTPException: this one may not."""
     if not (visitor.may_meter if request.scope["path"] == METRICS else visitor.may_see):
+        if access is not None:
+            access.refusals.note(visitor.name, peer_of(request), "may not see this")
         raise HTTPException(403, MAY_NOT_SEE)
     return visitor
+
+
+def peer_of(request: Request) -> str:
+    """The address from which a request came; empty: a Unix socket."""
+    return request.client.host if request.client else ""
 
 
 def cookie_name(request: Request) -> str:
@@ -280,5 +287,6 @@ def unauthorized(sentence: str) -> HTTPException:
 
 async def slow_down(access: Access, request: Request) -> None:
     """Makes an address that has tried a wrong token wait."""
+    access.refusals.note("", peer_of(request), "nobody has this token")
     with idling(request):
-        await asyncio.sleep(access.attempts.wrong(request.client.host if request.client else ""))
+        await asyncio.sleep(access.attempts.wrong(peer_of(request)))

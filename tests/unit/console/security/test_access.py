@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from beanpole.console import limits
-from beanpole.console.security.access import WRONG_TOKEN_FORGOTTEN_S, WRONG_TOKEN_PEERS_MAX, Access, Attempts, Session
+from beanpole.console.security.access import (
+    REFUSALS_MAX,
+    WRONG_TOKEN_FORGOTTEN_S,
+    WRONG_TOKEN_PEERS_MAX,
+    Access,
+    Attempts,
+    Session,
+)
 from beanpole.console.settings import Clock
 
 ANN, BOB = "a" * 16, "b" * 16
@@ -22,7 +29,7 @@ class World:
     lines: list[str] = field(default_factory=list)
 
     def log(self, level: str, event: str, exc_info: object = None, **about: object) -> None:
-        assert (level, exc_info) in {("error", None), ("info", None)}
+        assert (level, exc_info) in {("error", None), ("info", None), ("warning", None)}
         self.lines.append(f"{event} {about}")
 
     def access(self) -> Access:
@@ -142,6 +149,22 @@ def test_a_file_that_has_become_bad_lets_nobody_in_and_is_logged_once(world: Wor
     world.path.write_text(f"ann {ANN}\n")
     assert access.session(session.cookie) == session
     assert [line.split(" {")[0] for line in world.lines] == ["tokens unreadable", "tokens readable"]
+
+
+def test_refused_logins_are_logged_without_flooding_the_log(world: World) -> None:
+    refusals = world.access().refusals
+    for _ in range(3):
+        refusals.note("", "10.0.0.7", "nobody has this token")
+    refusals.note("ann", "10.0.0.7", "may not see this")
+    world.now_s += 1
+    for number in range(2 * REFUSALS_MAX):
+        refusals.note("", f"10.0.1.{number}", "nobody has this token")
+    world.now_s += 1
+    refusals.note("", "10.0.0.7", "nobody has this token")
+    assert world.lines[0] == "login refused {'who': '-', 'peer': '10.0.0.7', 'reason': 'nobody has this token'}"
+    assert world.lines[1].endswith("'reason': 'may not see this', 'more': 2}")
+    assert len(world.lines) == 2 + REFUSALS_MAX + 1
+    assert f"'more': {REFUSALS_MAX}" in world.lines[-1]
 
 
 @pytest.fixture
