@@ -203,8 +203,13 @@ def tls_reason_of(error: OSError) -> str:
     return TLS_FAULTS.get(reason, f"TLS: {reason.replace('_', ' ').lower()}")
 
 
-def reason_of(error: OSError) -> str:
-    """What the system says; asyncio puts words of its own, and several addresses, in place of that."""
+def reason_of(error: OSError, *, tls: bool = False) -> str:
+    """What the system says; asyncio puts words of its own, and several addresses, in place of that.
+
+    `tls`: the connection was to have it. Who speaks none may wait for a line while we wait for the handshake.
+    """
+    if tls and type(error) is TimeoutError and error.errno is None:  # neither silence later, nor the system's
+        return "timed out: what listens there may speak no TLS: beanstalk:// is without"
     if type(error).__module__ == "ssl":  # by its name: who has no TLS does not load it
         return tls_reason_of(error)
     if error.errno is not None and error.errno > 0:

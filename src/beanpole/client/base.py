@@ -383,7 +383,8 @@ class BaseClient(Commands[B], Extended[B], Generic[B]):
             if pause_s is None:
                 only = self._name if len(self._addresses) == 1 else ""
                 tried = [
-                    f"to {only or address}: {reason_of(error) or type(error).__name__}" for address, error in failures
+                    f"to {only or address}: {reason_of(error, tls=address.tls) or type(error).__name__}"
+                    for address, error in failures
                 ]
                 raise CannotConnectError(f"can't connect {'; '.join(tried)}") from failures[-1][1]
             await self._done(self._sleep(pause_s))
