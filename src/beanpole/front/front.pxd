@@ -87,8 +87,6 @@ cdef class Front(EventQueue):
     cdef int leave_to_others(self) except -1
     cdef int join(self, int64_t now_ns, int fd, bint is_unix, Client client) except -1
     cdef int pass_on(self, Client client, char *frame, Py_ssize_t size) except -1
-    cdef int pump_records(self, Client client, Py_ssize_t size) except -1
-    cdef int end_records(self, Client client) except -1
     cdef int open_channel(self, Client client) except -1
     cdef int let_wait(self, int64_t now_ns, Client client) except -1
     cdef int look_at_waiting(self, Client client) except -1

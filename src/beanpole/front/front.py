@@ -35,7 +35,6 @@ from beanpole.protocol import limits as protocol_limits
 from beanpole.protocol.link import KINDS
 from beanpole.server import limits as server_limits
 from beanpole.server.listener import peer_text
-from beanpole.server.tlsfilter import plain_bytes
 
 if TYPE_CHECKING:
     from beanpole.server.observer import Observer
@@ -56,11 +55,11 @@ SLOT = cython.declare(cython.int, server_limits.FRONT_SLOT)
 SILENCE_NS = cython.declare(int64_t, protocol_limits.LINK_SILENCE_S * 1_000_000_000)
 NEVER = cython.declare(int64_t, 2**63 - 1)
 TURN_COST_NS = cython.declare(int64_t, server_limits.TURN_COST_NS)
-SEALED_BYTES = cython.declare(cython.Py_ssize_t, server_limits.RECEIVE_BYTES_FIRST)
-PLAIN_BYTES = cython.declare(cython.Py_ssize_t, plain_bytes)
-sealed_array = bytearray(server_limits.RECEIVE_BYTES_FIRST)  # what came last that is encrypted
-sealed_view = cython.declare(cython.uchar[:], sealed_array)
-sealed = cython.declare(cython.p_char, cython.cast(cython.p_char, cython.address(sealed_view[0])))
+SHARE_COST_NS = cython.declare(int64_t, server_limits.SHARE_COST_NS)
+RECORD_BYTES_MAX = cython.declare(cython.Py_ssize_t, server_limits.TLS_RECORD_BYTES_MAX)
+SEALED_BYTES_MORE = cython.declare(cython.Py_ssize_t, 1_024)
+"""By which what makes a whole frame is longer where it is encrypted, in records of any usual size."""
+
 CLIENT_EVENTS = cython.declare(cython.uint, posix.EPOLLIN | posix.EPOLLPRI | posix.EPOLLRDHUP | posix.EPOLLET)
 
 
@@ -505,16 +504,24 @@ class Front(EventQueue):
             return self.close_client(client) if client.broken else 0
         if client.ended:
             return self.lose(client, 0) if client.broken else 0
+        tls = client.tls
         size: cython.Py_ssize_t = min(client.room, DATA_BYTES_MAX)
-        if size <= 0:
+        if size < (1 if tls is None else RECORD_BYTES_MAX):
             return self.lose(client, 0) if client.broken else 0
-        if client.tls is not None:
-            return self.pump_records(client, size)
         out = cython.address(self.link.out)
-        target: cython.p_char = reserve(out, HEADER_BYTES + size)
-        found: cython.Py_ssize_t = posix.recv(client.fd, target + HEADER_BYTES, size, posix.MSG_DONTWAIT)
+        room: cython.Py_ssize_t = size if tls is None else size + SEALED_BYTES_MORE
+        target: cython.p_char = reserve(out, HEADER_BYTES + room)
+        found: cython.Py_ssize_t
+        has_more: cython.bint
+        if tls is None:
+            found = posix.recv(client.fd, target + HEADER_BYTES, size, posix.MSG_DONTWAIT)
+            has_more = found == size
+        else:
+            found = tls.receive(client.fd, target + HEADER_BYTES, room, size, SHARE_COST_NS)
+            has_more = tls.has_more
+            self.records_cost_ns += tls.cost_ns
         if found > 0:
-            client.readable = found == size or client.hung_up or client.thorough
+            client.readable = has_more or client.hung_up or client.thorough
             return self.pass_on(client, target, found)
         if found == 0:
             client.ended = True
@@ -537,26 +544,6 @@ class Front(EventQueue):
         self.link.out.size += HEADER_BYTES + size
         client.room -= size
         return self.enqueue(client) if client.readable and client.room else 0
-
-    def pump_records(self, client, size):
-        """Read once from a client that speaks TLS, into a frame of so many bytes at most."""
-        tls = client.tls
-        if size < PLAIN_BYTES:
-            return self.lose(client, 0) if client.broken else 0
-        out = cython.address(self.link.out)
-        target: cython.p_char = reserve(out, HEADER_BYTES + size)
-        was_due: cython.bint = tls.is_due()
-        found: cython.Py_ssize_t = tls.receive(client.fd, target + HEADER_BYTES, size, sealed, SEALED_BYTES)
-        self.records_cost_ns += tls.cost_ns
-        client.readable = was_due or tls.is_due() or not tls.dry or client.hung_up or client.thorough
-        if found > 0:
-            return self.pass_on(client, target, found)
-        if found == 0:
-            return self.enqueue(client) if tls.is_due() else 0
-        if not tls.ended:
-            return self.lose(client, 0)
-        client.ended = True
-        return add_frame(out, client.channel, Kind.FIN, cython.NULL, 0)
 
     def flush(self):
         """Send what is to be sent over the link."""
@@ -684,19 +671,10 @@ class Front(EventQueue):
         """Close a client's socket."""
         fd: cython.int = client.fd
         if client.tls is not None:
-            self.end_records(client)
+            client.tls.finish(fd, not client.broken and client.unsent.size == client.unsent.start)
         self.forget(client)
         posix.close(fd)
         return self.resume_accepting()
-
-    def end_records(self, client):
-        """Say by a close_notify that all was said, or what was wrong."""
-        tls = client.tls
-        if not tls.failed and not client.broken and client.unsent.size == client.unsent.start:
-            tls.end_output()
-        if tls.unsent.size:
-            tls.send_unsent(client.fd)
-        return 0
 
     def forget(self, client):
         """Watch a client's socket no more, and let what is to be sent to it go."""

@@ -24,7 +24,7 @@ cdef class LinkSocket:
     cdef bint note(self, unsigned int events) except -1
     cdef bint next(self) except -1
     cdef int flush(self) except -1
-    cdef bint decrypt(self) except -1
+    cdef Py_ssize_t read(self) except -2
     cdef int close(self, str reason) except -1
     cdef int let_go(self) except -1
     cpdef int check_silence(self) except -1

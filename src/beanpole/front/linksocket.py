@@ -7,17 +7,16 @@ from cython.cimports.beanpole import posix
 from cython.cimports.beanpole.protocol.buffer import consume
 from cython.cimports.beanpole.protocol.link import Kind, add_number
 from cython.cimports.beanpole.server.eventqueue import send_now
-from cython.cimports.beanpole.server.tlsfilter import plain
-from cython.cimports.libc.errno import EAGAIN, ECONNRESET, EINTR, EPIPE, ETIMEDOUT
+from cython.cimports.libc.errno import EAGAIN, EBADMSG, ECONNRESET, EINTR, EPIPE, ETIMEDOUT
 from cython.cimports.libc.errno import errno as last_error
+from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.stdlib import free
-from cython.cimports.libc.string import memcpy
 
 from beanpole.front import limits
 from beanpole.protocol.limits import LINK_SILENCES_MAX
 
 OUT_BYTES_KEPT = cython.declare(cython.Py_ssize_t, limits.OUT_BYTES_KEPT)
-TLS_READ_BYTES = cython.declare(cython.Py_ssize_t, limits.TLS_READ_BYTES)
+NEVER = cython.declare(int64_t, 2**63 - 1)
 SILENCES_MAX = cython.declare(cython.int, LINK_SILENCES_MAX)
 
 
@@ -52,8 +51,8 @@ class LinkSocket:
         self.heard = True
         self.silence_count = 0
         self.tls = tls
-        if tls is not None:
-            self.decrypt()
+        if tls is not None and tls.is_due():
+            self.read()
         return 0
 
     def note(self, events):
@@ -63,27 +62,32 @@ class LinkSocket:
             self.queue.watch_fd(self.fd, posix.EPOLLIN, posix.EPOLL_CTL_MOD)
         if not events & ~posix.EPOLLOUT:
             return False
-        target: cython.p_char = self.reader.room()
-        room: cython.Py_ssize_t = self.reader.free_bytes()
-        tls = self.tls
-        if tls is not None:
-            # Of what is kept and what comes all finds room: a text is shorter than its ciphertext.
-            room = min(room - (tls.end - tls.at), TLS_READ_BYTES)
-            target = tls.room(room)
-        size: cython.Py_ssize_t = posix.recv(self.fd, target, room, posix.MSG_DONTWAIT)
-        if size > 0:
+        size: cython.Py_ssize_t = self.read()
+        reason: cython.int = EPIPE if size == 0 else last_error
+        if size > 0 or reason == EINTR:
             self.heard = True
-            if tls is not None:
-                tls.extend(size)
-                return self.decrypt()
-            self.bytes_received += size
-            self.reader.end += size
-            return True
-        if size == 0 or last_error == ECONNRESET or last_error == EPIPE:
+        elif reason == ECONNRESET or reason == EPIPE:
             self.close("ended")
-        elif last_error != EAGAIN and last_error != EINTR:
-            self.close("silent" if last_error == ETIMEDOUT else os.strerror(last_error))
-        return False
+        elif reason == EBADMSG:
+            self.close("TLS")
+        elif reason != EAGAIN:
+            self.close("silent" if reason == ETIMEDOUT else os.strerror(reason))
+        return size > 0
+
+    def read(self):
+        """Do what recv(2) does. No record is left for which there would be no event."""
+        reader: FrameReader = self.reader
+        target: cython.p_char = reader.room()
+        room: cython.Py_ssize_t = reader.free_bytes()
+        size: cython.Py_ssize_t
+        if self.tls is None:
+            size = posix.recv(self.fd, target, room, posix.MSG_DONTWAIT)
+        else:
+            size = self.tls.receive(self.fd, target, room, room, NEVER)
+        if size > 0:
+            self.bytes_received += size
+            reader.end += size
+        return size
 
     def next(self):
         """Find the next frame, and answer each PING. False: it has not all come, or the link has ended."""
@@ -120,24 +124,6 @@ class LinkSocket:
             self.blocked = True
             self.queue.watch_fd(self.fd, posix.EPOLLIN | posix.EPOLLOUT, posix.EPOLL_CTL_MOD)
         return 0
-
-    def decrypt(self):
-        """Take the records that have come whole; return whether there is something to be read, or the end."""
-        tls = self.tls
-        reader: FrameReader = self.reader
-        target: cython.p_char = reader.room()
-        before: cython.Py_ssize_t = reader.end
-        while True:
-            size: cython.Py_ssize_t = tls.next()
-            if size < 0:
-                break
-            memcpy(target + (reader.end - before), plain, size)
-            reader.end += size
-        tls.settle()
-        if tls.unsent.size:  # OpenSSL has answered by itself
-            tls.send_unsent(self.fd)
-        self.bytes_received += reader.end - before
-        return reader.end > before or tls.ended or tls.failed
 
     def check_silence(self):
         """Ask for a sign of life if there was none since the last call; end the link if there was none for long."""

@@ -12,6 +12,7 @@ cdef class Socket(Transport):
     cdef int fd                          # -1: closed
     cdef bint thorough                   # a read that is short does not mean that there is no more
     cdef bint own                        # the server's own, no client's
+    cdef Py_ssize_t receive(self, Connection connection, char *target, Py_ssize_t room) except -2
     cdef bint greeted(self, Connection connection) except -1
     cdef bint hung_up                    # the peer sends no more: read until the end
     cdef bint is_link(self, Connection connection) noexcept

@@ -53,12 +53,12 @@ class Socket(Transport):
         """Read once and run what came."""
         size: cython.Py_ssize_t
         decoder = connection.decoder
-        empty: cython.bint = decoder.at == decoder.end
+        # What comes while a session waits lies there for long: it is copied, so that it takes no more than it is.
+        empty: cython.bint = decoder.at == decoder.end or not connection.hungry
         room: cython.Py_ssize_t = RECEIVE_BYTES_FIRST if connection.light else RECEIVE_BYTES_PER_TURN
         target: cython.p_char = self.epoll.read_buffer if empty else decoder.room(room)
-        size = posix.recv(self.fd, target, room, posix.MSG_DONTWAIT)
+        size = self.receive(connection, target, room)
         if size > 0:
-            self.readable = size == room or self.hung_up or self.thorough
             if empty:
                 decoder.borrow(target, size)
             else:
@@ -75,6 +75,12 @@ class Socket(Transport):
         elif last_error != EAGAIN:
             self.gone = True
         return 0
+
+    def receive(self, connection, target, room):
+        """Do what recv(2) does; of what that gives, `readable` is whether there may be more."""
+        size: cython.Py_ssize_t = posix.recv(self.fd, target, room, posix.MSG_DONTWAIT)
+        self.readable = size == room or self.hung_up or self.thorough
+        return size
 
     def greeted(self, connection):
         """Look at what has come first; return whether it is for the decoder, and not a link."""

@@ -69,6 +69,7 @@ WATCH_COST_NS = (
 )
 CANCEL_COST_NS = 25  # for each watched tube of a cancel-reserve: a place in each line ends
 MOVED_COST_NS = 300  # for each job of a command that moves many, such as a kick
+TLS_RECORD_BYTES_MAX = 5 + 16_384 + 2_048  # its header, and what stands behind that at most (RFC 5246, 6.2.3)
 TLS_PIECE_BYTES = 6_144  # that a buffer of OpenSSL is given at once; it takes a third more, twice for a connection
 TLS_AHEAD_BYTES_MAX = 65_536  # bytes that are read of a client that waits in reserve, to see whether it has ended
 TLS_UNSENT_BYTES_MAX = 131_072  # of ciphertext: replies are half of it at most, the rest answers to KeyUpdates

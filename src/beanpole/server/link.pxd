@@ -61,8 +61,6 @@ cdef class Link(Carrier):
     cdef bint heard                      # something came since `check_silence` looked
     cdef int silence_count               # how often it has found that nothing had come
     cdef int read(self, int64_t now_ns) except -1
-    cdef int read_records(self, int64_t now_ns, char *target) except -1
-    cdef int take(self, int64_t now_ns, Py_ssize_t size) except -1
     cdef int read_frames(self, int64_t now_ns) except -1
     cdef int open_link(self) except -1
     cdef int open_channel(self, int64_t now_ns) except -1

@@ -21,8 +21,9 @@ from cython.cimports.beanpole.protocol.decoder import Mode
 from cython.cimports.beanpole.protocol.link import FrameReader, Kind, add_frame, add_number
 from cython.cimports.beanpole.server.connection import Connection, Transport
 from cython.cimports.beanpole.server.epoll import Carrier, EpollTransport
+from cython.cimports.beanpole.server.eventqueue import send_now
 from cython.cimports.beanpole.server.tlsfilter import Filter
-from cython.cimports.libc.errno import EAGAIN, ECONNRESET, EINTR, EPIPE
+from cython.cimports.libc.errno import EAGAIN, EBADMSG, ECONNRESET, EINTR, EPIPE
 from cython.cimports.libc.errno import errno as last_error
 from cython.cimports.libc.stdint import int64_t, uint32_t
 from cython.cimports.libc.stdlib import free
@@ -39,6 +40,7 @@ RECEIVE_BYTES_PER_TURN = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_
 RECEIVE_BYTES_FIRST = cython.declare(cython.Py_ssize_t, limits.RECEIVE_BYTES_FIRST)
 COMINGS_PER_TURN = cython.declare(cython.int, limits.ACCEPTS_PER_TURN)
 SERVE_COST_NS = cython.declare(int64_t, limits.SERVE_COST_NS)
+SHARE_COST_NS = cython.declare(int64_t, limits.SHARE_COST_NS)
 LINK_OUTPUT_BYTES = cython.declare(cython.Py_ssize_t, limits.LINK_OUTPUT_BYTES)
 DATA_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.LINK_DATA_BYTES_MAX)
 ROOM_BYTES = cython.declare(uint32_t, protocol_limits.LINK_ROOM_BYTES)
@@ -248,31 +250,22 @@ class Link(Carrier):
                 channel.lent_bytes = 0
         self.lenders = []
         target: cython.p_char = self.reader.room()
+        room: cython.Py_ssize_t = self.reader.free_bytes()
         size: cython.Py_ssize_t
+        if self.tls is None:
+            size = posix.recv(self.fd, target, room, posix.MSG_DONTWAIT)
+        else:
+            size = self.tls.receive(self.fd, target, room, room, SHARE_COST_NS)
+        reason: cython.int = EPIPE if size == 0 else last_error
         if self.tls is not None:
-            return self.read_records(now_ns, target)
-        size = posix.recv(self.fd, target, self.reader.free_bytes(), posix.MSG_DONTWAIT)
-        if size < 0 and (last_error == EAGAIN or last_error == EINTR):
+            self.epoll.records_left_ns -= SERVE_COST_NS + self.tls.cost_ns
+            self.epoll.turn.cost_left_ns -= SERVE_COST_NS + self.tls.cost_ns
+            if self.tls.is_due():
+                self.defer()
+        if size < 0 and (reason == EAGAIN or reason == EINTR):
             return 0
         if size <= 0:
-            return self.end_by_system(last_error if size < 0 else EPIPE)
-        return self.take(now_ns, size)
-
-    def read_records(self, now_ns, target):
-        """Do the same with what is encrypted; what costs more than a share waits for the end of a turn."""
-        size: cython.Py_ssize_t = self.tls.receive(
-            self.fd, target, self.reader.free_bytes(), self.epoll.read_buffer, RECEIVE_BYTES_PER_TURN
-        )
-        if size < 0:
-            return self.end("TLS" if self.tls.failed else "ended")
-        self.epoll.records_left_ns -= SERVE_COST_NS + self.tls.cost_ns
-        self.epoll.turn.cost_left_ns -= SERVE_COST_NS + self.tls.cost_ns
-        if self.tls.is_due():
-            self.defer()
-        return self.take(now_ns, size) if size else 0
-
-    def take(self, now_ns, size):
-        """Count what was read, and give each channel what is for it."""
+            return self.end_by_system(reason)
         self.heard = True
         self.reader.end += size
         self.epoll.carried_bytes_received += size
@@ -486,18 +479,11 @@ class Link(Carrier):
             add_number(cython.address(self.out), 0, Kind.PING, 1)
         left: cython.Py_ssize_t = self.out.size - self.out.start
         if left and not self.blocked:
-            flags: cython.int = posix.MSG_NOSIGNAL | posix.MSG_DONTWAIT
             data: cython.p_char = self.out.data + self.out.start
             sent: cython.Py_ssize_t
-            if self.tls is None:
-                sent = posix.send(self.fd, data, left, flags)
-            else:
-                sent = self.tls.send(self.fd, data, left)
-                if sent < 0:
-                    return self.end("ended")
-            if sent < 0 and last_error != EAGAIN and last_error != EINTR:
+            sent = send_now(self.fd, data, left) if self.tls is None else self.tls.send(self.fd, data, left)
+            if sent < 0:
                 return self.end_by_system(last_error)
-            sent = max(sent, 0)
             self.epoll.carried_bytes_sent += sent
             left -= sent
             consume(cython.address(self.out), sent, 2 * LINK_OUTPUT_BYTES)
@@ -538,9 +524,11 @@ class Link(Carrier):
             self.timer = self.epoll.loop.call_later(protocol_limits.LINK_SILENCE_S, self.check_silence)
 
     def end_by_system(self, reason):
-        """End the link as the system says why."""
+        """End the link as the system says why, or TLS."""
         if reason == EPIPE or reason == ECONNRESET:
             return self.end("ended")
+        if reason == EBADMSG:
+            return self.end("TLS")
         return self.end("system", os.strerror(reason))
 
     def end(self, reason, error=None):
@@ -602,8 +590,7 @@ class Link(Carrier):
         if self.entry is not None:
             self.entry.closed()
         if self.tls is not None:
-            self.tls.end_output()
-            self.tls.send_unsent(self.fd)
+            self.tls.finish(self.fd, True)
         self.epoll.close_fd(self.fd)
         self.epoll.resume_accepting()
         self.fd = -1

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 
 import cython
 from cython.cimports.beanpole import posix
-from cython.cimports.beanpole.protocol.buffer import append, consume, reserve, shrink
+from cython.cimports.beanpole.protocol.buffer import append, consume, shrink
 from cython.cimports.beanpole.server.eventqueue import send_now
-from cython.cimports.libc.errno import EAGAIN, EINTR
-from cython.cimports.libc.errno import errno as last_error
+from cython.cimports.libc import errno
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memcpy
@@ -29,26 +28,25 @@ if TYPE_CHECKING:  # a front without TLS does not load it: its errors are known 
 UNSENT_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.TLS_UNSENT_BYTES_MAX)
 TLS_UPDATE_COST_NS = cython.declare(int64_t, limits.TLS_UPDATE_COST_NS)
 TLS_RECORD_COST_NS = cython.declare(int64_t, limits.TLS_RECORD_COST_NS)
-SHARE_COST_NS = cython.declare(int64_t, limits.SHARE_COST_NS)
 WANT_READ = cython.declare(cython.int, 2)
 """The number of ssl.SSLWantReadError."""
 
 PIECE_BYTES = cython.declare(cython.Py_ssize_t, limits.TLS_PIECE_BYTES)
 HEADER_BYTES = cython.declare(cython.Py_ssize_t, 5)
-SEALED_BYTES_MAX = cython.declare(cython.Py_ssize_t, 16_384 + 2_048)
-"""Bytes of a record (RFC 5246, 6.2.3): with a longer one OpenSSL ends the connection when it sees the header."""
+RECORD_BYTES_MAX = cython.declare(cython.Py_ssize_t, limits.TLS_RECORD_BYTES_MAX)
+"""With a longer one OpenSSL ends the connection when it sees the header."""
 
 UNSENT_BYTES_KEPT = cython.declare(cython.Py_ssize_t, 512)
 
 GATHER_BYTES = cython.declare(cython.Py_ssize_t, 65_536)
 """Bytes of ciphertext that leave together; more would be more memory for a connection that does not read."""
 
-plain_array = bytearray(16_384)  # what a record has at most (RFC 8446, 5.1)
-"""What was decrypted last, of any connection: its decoder copies what it keeps."""
+TEXT_BYTES_MAX = cython.declare(cython.Py_ssize_t, 16_384)
+"""That a record has (RFC 8446, 5.1)."""
 
-plain_bytes = len(plain_array)
+plain_array = bytearray(TEXT_BYTES_MAX)  # what was decrypted last, of any connection
 plain_view = cython.declare(cython.uchar[:], plain_array)
-plain = cython.cast(cython.p_char, cython.address(plain_view[0]))
+plain = cython.declare(cython.p_char, cython.cast(cython.p_char, cython.address(plain_view[0])))
 
 
 @cython.cclass
@@ -65,8 +63,6 @@ class Filter:
         self.write_plain = tls._sslobj.write
         self.read_outgoing = outgoing.read
         append(cython.address(self.kept), came, len(came))
-        self.input = self.kept.data
-        self.end = len(came)
 
     def __dealloc__(self):
         free(self.kept.data)
@@ -74,127 +70,96 @@ class Filter:
 
     # --- what comes ---------------------------------------------------------------------------------------------------
 
-    def room(self, size):
-        """Return where `size` bytes more of ciphertext can be written, behind what is kept; `extend` counts them."""
-        assert not self.borrowed
-        self.kept.start = self.at
-        reserve(cython.address(self.kept), size)
-        self.input = self.kept.data
-        self.at = self.kept.start
-        self.end = self.kept.size
-        return self.kept.data + self.end
+    def receive(self, fd, target, room, text_max, cost_max_ns):
+        """Receive what the peer said, as recv(2) does; of the socket once, and only if no whole record is kept.
 
-    def extend(self, size):
-        self.kept.size += size
-        self.end += size
-
-    def borrow(self, data, size):
-        """Take ciphertext without a copy where nothing is kept; `settle` must follow before it changes."""
-        self.input = data
-        self.at = 0
-        self.end = size
-        self.borrowed = True
-
-    def whole(self):
-        """Return how many bytes the next record has, its header included; 0: it is not all there."""
-        there: cython.Py_ssize_t = self.end - self.at
-        if there < HEADER_BYTES:
-            return 0
-        header = cython.cast(cython.pointer(cython.uchar), self.input + self.at)
-        size: cython.Py_ssize_t = HEADER_BYTES + (header[3] << 8 | header[4])
-        if size > HEADER_BYTES + SEALED_BYTES_MAX:
-            return HEADER_BYTES
-        return size if size <= there else 0
-
-    def next(self):
-        """Decrypt the next whole record into `plain`; return how many bytes that gave, -1: there is none, or no more.
-
-        0: it was none of the client's bytes, but a KeyUpdate, for instance. Sets `ended` and `failed`.
+        0: the peer has sent a close_notify. -1: errno says why; EINTR is for records that had no text, or have not come
+        whole yet, ECONNRESET for a FIN without a close_notify, EBADMSG for what is not what the peer sent. Records that
+        have more text than `text_max`, or cost more than `cost_max_ns`, stay for the next call. The `room` bytes at
+        `target` take the ciphertext, and then the text, which is shorter, in its place.
         """
-        size: cython.Py_ssize_t = 0 if self.ended or self.failed else self.whole()
-        if size == 0:
-            return -1
-        stop: cython.Py_ssize_t = self.at + size
+        kept = cython.address(self.kept)
+        data: cython.p_char = kept.data + kept.start
+        end: cython.Py_ssize_t = kept.size - kept.start
+        at: cython.Py_ssize_t = 0
+        taken: cython.Py_ssize_t = 0
+        size: cython.Py_ssize_t
+        self.cost_ns = 0
+        self.has_more = True
+        is_due: cython.bint = self.is_due()
+        if not is_due:
+            if end:
+                memcpy(target, data, end)
+            size = posix.recv(fd, target + end, room - end, posix.MSG_DONTWAIT)
+            if size <= 0:
+                if size == 0:
+                    errno.errno = errno.ECONNRESET
+                return -1
+            self.has_more = size == room - end
+            data = target
+            end += size
+            kept.start = kept.size = 0
+        while self.cost_ns < cost_max_ns or at == 0:
+            size = record_bytes(data + at, end - at)
+            if size == 0 or taken + min(size, TEXT_BYTES_MAX) > text_max or self.ended or self.failed:
+                break
+            at += size
+            size = self.decrypt(data + at - size, size)
+            if size < 0:
+                break
+            memcpy(target + taken, plain, size)
+            taken += size
+            self.cost_ns += TLS_RECORD_COST_NS if size else TLS_UPDATE_COST_NS
+        if is_due:
+            consume(kept, at, 0)
+        elif at < end:
+            append(kept, data + at, end - at)
+        else:
+            shrink(kept, 0)
+        self.has_more |= self.is_due()
+        if self.unsent.size:  # OpenSSL has answered by itself
+            size = self.send_unsent(fd)
+            if size < 0 and taken == 0:
+                return -1
+            self.failed |= size > UNSENT_BYTES_MAX
+        if taken or self.ended:
+            return taken
+        errno.errno = errno.EBADMSG if self.failed else errno.EINTR
+        return -1
+
+    def decrypt(self, data, size):
+        """Decrypt a record into `plain`; return how many bytes that gave, -1: none, as TLS has `ended` or `failed`.
+
+        0: it was none of the client's bytes, but a KeyUpdate, for instance.
+        """
+        at: cython.Py_ssize_t = 0
         try:
             while True:
-                size = min(stop - self.at, PIECE_BYTES)
-                self.write_incoming(self.input[self.at : self.at + size])
-                self.at += size
+                piece: cython.Py_ssize_t = min(size - at, PIECE_BYTES)
+                self.write_incoming(data[at : at + piece])
+                at += piece
                 try:
-                    size = self.read_plain(plain_bytes, plain_array)
+                    piece = self.read_plain(TEXT_BYTES_MAX, plain_array)
                     break
                 except OSError as error:
                     if error.errno != WANT_READ:
                         raise
-                    if self.at == stop:
+                    if at == size:
                         self.collect()
                         return 0
         except OSError:
             self.failed = True
             self.collect()
             return -1
-        self.ended = size == 0
-        return size or -1
-
-    def settle(self):
-        """Keep what is left of what was borrowed; free the memory if nothing is left."""
-        left: cython.Py_ssize_t = self.end - self.at
-        if self.borrowed:
-            self.borrowed = False
-            self.kept.start = self.kept.size = 0
-            if left:
-                append(cython.address(self.kept), self.input + self.at, left)
-            self.at = 0
-            self.end = left
-            self.input = self.kept.data
-        elif left == 0:
-            self.kept.start = self.kept.size
-            shrink(cython.address(self.kept), 0)
-            self.at = self.end = 0
-            self.input = self.kept.data
-        return 0
-
-    def receive(self, fd, target, room, buffer, size):
-        """Decrypt into `target`, which has `room`, what has come for a link; receive once if no whole record is there.
-
-        Return how many bytes that gave, -1: no more come; `cost_ns` is what the records cost. What would cost more than
-        a share stays for the next call, which `is_due` says. `buffer`, of `size`, is free to be overwritten.
-        """
-        came: cython.Py_ssize_t
-        self.cost_ns = 0
-        if not self.is_due():
-            empty: cython.bint = self.at == self.end
-            came = posix.recv(fd, buffer if empty else self.room(size), size, posix.MSG_DONTWAIT)
-            self.dry = came < size
-            if came <= 0:
-                return 0 if came < 0 and (last_error == EAGAIN or last_error == EINTR) else -1
-            if empty:
-                self.borrow(buffer, came)
-            else:
-                self.extend(came)
-        taken: cython.Py_ssize_t = 0
-        while room - taken >= plain_bytes and self.cost_ns < SHARE_COST_NS:
-            came = self.next()
-            if came < 0:
-                break
-            memcpy(target + taken, plain, came)
-            taken += came
-            self.cost_ns += TLS_RECORD_COST_NS if came else TLS_UPDATE_COST_NS
-        self.settle()
-        if self.unsent.size and (self.send_unsent(fd) < 0 or self.unsent.size - self.unsent.start > UNSENT_BYTES_MAX):
-            self.failed = True
-        return taken if taken or not (self.ended or self.failed) else -1
+        self.ended = piece == 0
+        return piece or -1
 
     def is_due(self):
         """Whether `receive` has something to do or to say without a further byte."""
-        return self.ended or self.failed or self.whole() > 0
+        kept = cython.address(self.kept)
+        return self.ended or self.failed or record_bytes(kept.data + kept.start, kept.size - kept.start) > 0
 
     # --- what is sent -------------------------------------------------------------------------------------------------
-
-    def seal(self, data, size):
-        """Add a piece of output to `unsent`, encrypted. Raises OSError: TLS has failed."""
-        self.write_plain(data[:size])
-        return self.collect()
 
     def sealed(self, text: bytes) -> bytes:
         """Return the only text that is sent, encrypted, for who has the socket. Raises OSError: TLS has failed."""
@@ -209,8 +174,8 @@ class Filter:
     def send(self, fd, data, size):
         """Send at once what the kernel takes, a record at a time; what it does not take stays, encrypted.
 
-        Return how many bytes were taken, -1: nobody takes them. While something stays, that is one byte less than
-        there is in it, so that who sends is not done.
+        Return how many bytes were taken, -1: nobody takes them, and errno says why. While something stays, that is one
+        byte less than there is in it, so that who sends is not done.
         """
         taken: cython.Py_ssize_t = self.owed
         left: cython.Py_ssize_t
@@ -221,8 +186,10 @@ class Filter:
         while taken < size:
             piece: cython.Py_ssize_t = min(size - taken, PIECE_BYTES)
             try:
-                self.seal(data + taken, piece)
+                self.write_plain(data[taken : taken + piece])
+                self.collect()
             except OSError:
+                errno.errno = errno.EBADMSG
                 return -1
             taken += piece
             if taken == size and self.is_last:
@@ -249,3 +216,20 @@ class Filter:
         with contextlib.suppress(OSError):  # which says that the peer has not ended its side
             self.ssl_object.unwrap()
         return self.collect()
+
+    def finish(self, fd, is_whole):
+        """Send what stayed, as no more comes; behind it that this is all, if it is, and TLS has not failed."""
+        if is_whole and not self.failed:
+            self.end_output()
+        return self.send_unsent(fd) if self.unsent.size else 0
+
+
+def record_bytes(data, there):
+    """Return how many bytes the record has that begins here, its header included; 0: it is not all there."""
+    if there < HEADER_BYTES:
+        return 0
+    header = cython.cast(cython.pointer(cython.const[cython.uchar]), data)
+    size: cython.Py_ssize_t = HEADER_BYTES + (header[3] << 8 | header[4])
+    if size > RECORD_BYTES_MAX:
+        return HEADER_BYTES
+    return size if size <= there else 0
