@@ -1,5 +1,6 @@
 """A link over TLS: every byte comes once, whatever a record has, and none costs more than it may."""
 
+import socket
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -8,8 +9,11 @@ from typing import Any
 import pytest
 
 from beanpole.protocol.link import FrameReader, first_line, frame
+from beanpole.server.link import Link
+from beanpole.server.tlsfilter import Filter
+from tests.servers import HOST
 from tests.unit.server.links import CLOSE, DATA, DRAIN, FIN, OPEN, PEER, pieces
-from tests.unit.server.tls import ANY, Client, TlsHouse
+from tests.unit.server.tls import ANY, Client, TlsHouse, ends
 
 Connect = Callable[..., Client]
 ANSWER = b"LINK 0 1000000\r\n"
@@ -95,6 +99,23 @@ def test_a_record_that_was_changed_ends_the_link(house: TlsHouse, connect: Conne
     sealed[-1] ^= 1
     client.send(bytes(sealed))
     assert [each[1] for each in house.observer.ended] == ["TLS"]
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_what_the_system_refuses_ends_the_link_by_its_name(house: TlsHouse, sealed: bool) -> None:
+    """Of datagrams the system says that nobody takes them, whoever has a link over them."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ours:
+        theirs = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        for each in (ours, theirs):
+            each.bind((HOST, 0))
+        ours.connect(theirs.getsockname())
+        theirs.connect(ours.getsockname())
+        (tls, _, outgoing), server = ends()
+        tls.write(first_line())
+        ours.send(outgoing.read() if sealed else first_line())
+        Link(house.clients, theirs.detach(), "front 1", tls=Filter(*server) if sealed else None)
+    house.run()
+    assert house.observer.ended == [("front 1", "system", 0)]
 
 
 def test_small_records_of_all_links_have_one_part_of_a_turn_and_take_turns(house: TlsHouse, connect: Connect) -> None:
