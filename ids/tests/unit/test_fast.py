@@ -15,6 +15,7 @@ from beanpole_ids import limits
 from beanpole_ids.config import load
 from beanpole_ids.original import wire
 from beanpole_ids.rules.config import Config
+from tests.examples import examples
 from tests.unit.test_service import NOBODY, World, in_a_world, play, settle
 
 RULES = r"""
@@ -207,19 +208,8 @@ NESTED = st.tuples(st.integers(1, 3_000) | st.integers(90, 110), st.sampled_from
 VALUES = TEXTS.map(lambda text: f'"{text}"') | NUMBERS | OTHERS | NESTED
 IDS = st.sampled_from(['"r1"', '"r2"', "1", "2", "true", '"' + "r" * 200 + '"'])
 KEYS = (
-    "action",
-    "app_name",
-    "rule_name",
-    "salt",
-    "count",
-    "request_id",
-    "seq",
-    "code",
-    "message",
-    "data",
-    "cookie",
-    "é",
-)
+    "action", "app_name", "rule_name", "salt", "count", "request_id", "seq", "code", "message", "data", "cookie", "é",
+)  # fmt: skip
 
 
 @st.composite
@@ -249,7 +239,7 @@ EVENTS = st.lists(datagrams() | st.sampled_from([0.001, 0.5, 1, -1, -5, 60, 86_4
 WARM = [request(rule, app_name=app) for rule in NAMES for app in ("a", "é")]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(events=EVENTS)
 @example(events=[request("code", salt="x") for _ in range(100)])
 @example(events=[request("pair", salt="x") for _ in range(100)])

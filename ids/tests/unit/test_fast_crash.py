@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from beanpole_ids.config import load
 from beanpole_ids.errors import RuleError, StorageError
 from beanpole_ids.rules.config import Config
+from tests.examples import examples
 from tests.unit.test_service import NOBODY, World, settle
 
 RULES = """
@@ -168,7 +169,7 @@ class Node:
 SOME: list[Event] = [("day", "a", 0)] * 2
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(events=st.lists(EVENTS, max_size=60))
 @example(events=[*SOME, "settle", *SOME, "stop", *SOME, "settle", *SOME])
 @example(events=[*SOME, "settle", *SOME, 3_600.0, "unload", *SOME, "settle", *SOME])

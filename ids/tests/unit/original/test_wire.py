@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from beanpole_ids import limits
 from beanpole_ids.original import wire
+from tests.examples import examples
 
 
 @pytest.mark.parametrize(
@@ -148,7 +149,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=500)  # machines are shared
+@settings(deadline=None, max_examples=examples(500))  # machines are shared
 @given(st.lists(st.tuples(STRINGS, VALUES), max_size=4).map(to_text), st.sampled_from(["", " ", "x", "//", "}"]))
 def test_short_way_reads_and_writes_as_the_long_one(text: str, more: str) -> None:
     """What orjson reads and writes is what the standard library would."""

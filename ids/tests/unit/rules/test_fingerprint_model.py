@@ -14,6 +14,7 @@ from beanpole_ids.rules.reader import Common
 from beanpole_ids.rules.rule import Rule
 from beanpole_ids.rules.sequence import Counting, Shape
 from beanpole_ids.rules.template import Template
+from tests.examples import examples
 from tests.unit.rules.test_fingerprint import Node
 
 START_S = int(datetime(2026, 11, 21, 14, 50, tzinfo=UTC).timestamp())
@@ -85,4 +86,4 @@ class Changes(RuleBasedStateMachine):
 
 
 TestChanges = Changes.TestCase
-TestChanges.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestChanges.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)

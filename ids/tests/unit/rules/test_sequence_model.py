@@ -12,6 +12,7 @@ from hypothesis.stateful import invariant, rule
 
 from beanpole_ids.errors import ExhaustedError, NeedRangeError
 from beanpole_ids.rules.sequence import Counter, Counting, Shape
+from tests.examples import examples
 from tests.unit.counter import next_number
 from tests.unit.rules.row_model import RowModel
 from tests.unit.rules.test_sequence import KEY, days
@@ -88,4 +89,4 @@ class Sequence(RowModel):
 
 
 TestSequence = Sequence.TestCase
-TestSequence.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestSequence.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)

@@ -11,6 +11,7 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from beanpole_ids.errors import ClockBehindError
 from beanpole_ids.rules.rule import Rule
+from tests.examples import examples
 from tests.unit.rules.row_model import RowModel
 from tests.unit.rules.test_timed import KEY, NOW_S, read, timing
 
@@ -79,4 +80,4 @@ def _rules() -> list[Rule]:
 
 RULES = _rules()
 TestTimes = Times.TestCase
-TestTimes.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestTimes.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)
