@@ -12,7 +12,7 @@ from tests.simulation.simulation import simulate
 
 SEED = os.environ.get("SIMULATION_SEED")
 SEEDS = seeds(200, "SIMULATION_SEED")
-BLOCKS = 8
+BLOCKS = 4
 
 
 @pytest.mark.skipif(SEED is not None, reason="one seed is wanted")
