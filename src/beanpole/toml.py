@@ -9,6 +9,9 @@ from beanpole.errors import LineError
 PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
+QUOTES = "; a name with other signs than letters, digits, _ and - stands in quotes"
+
+
 def parse(text: str) -> dict[str, Any]:
     """Return what stands in a file, by its keys.
 
@@ -20,7 +23,8 @@ def parse(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         place = PLACE.search(str(error))
         line = text.count("\n") + 1 if place is None or place[1] is None else int(place[1])
-        raise LineError(line, f"this is no TOML: {PLACE.sub('', str(error))}") from None
+        hint = QUOTES if "end of a table declaration" in str(error) else ""
+        raise LineError(line, f"this is no TOML: {PLACE.sub('', str(error))}{hint}") from None
 
 
 def line_of(text: str, *path: str) -> int:

@@ -65,7 +65,7 @@ def load(path: Path, tokens: Path | None = None, listeners: Collection[str] = ()
         raise AccessError(str(path), file.text.count("\n") + 1, "this line has no end, so there may be more")
     file.check_keys(KEYS, "a file of users")
     if not file.value(dict, "user"):
-        raise file.wrong("user: there is none", *["user"] * (file.get("user") is not None))
+        raise file.wrong("there is no user: each is a table [user.NAME]", *["user"] * (file.get("user") is not None))
     if len(file.values["user"]) > USERS_MAX:
         raise file.wrong(f"user: there are more than {USERS_MAX}", "user")
     faults: list[str] = []

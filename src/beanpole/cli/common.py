@@ -179,8 +179,10 @@ class Server:
         self._clients.append(client)
         return client
 
-    def with_rights(self, said: str, code: int) -> str:
-        """Return a sentence that says also, of what was not found, that a user may lack a right to it."""
+    def with_advice(self, said: str, code: int) -> str:
+        """Return a sentence with what else may be the cause: a user lacks a right, or TLS alone is spoken there."""
+        if code == ExitCode.NO_SERVER and self.address.port == limits.TLS_PORT_DEFAULT and not self.address.tls:
+            return f"{said}; port {limits.TLS_PORT_DEFAULT} is that of TLS: beanstalks://{self.address.host}"
         with suppress(BeanpoleError, OSError):
             for client in self._clients[:1] if code == ExitCode.NOT_FOUND else ():
                 if "list-rights" in client.features() and not (found := client.rights()).admin:
@@ -435,7 +437,7 @@ def verb(
             try:
                 code = function(server, out, **given) or ExitCode.OK
                 out.flush()
-                if why := server.with_rights("", code):
+                if why := server.with_advice("", code):
                     note(why)
             except BrokenPipeError:
                 forget_output()
@@ -443,10 +445,10 @@ def verb(
             except (BeanpoleError, OSError) as error:
                 forget_output()
                 code = exit_code_of(error)
-                raise Failure(server.with_rights(sentence_of(error), code), code) from error
+                raise Failure(server.with_advice(sentence_of(error), code), code) from error
             except Failure as failure:
                 forget_output()
-                said = server.with_rights(failure.message, failure.exit_code)
+                said = server.with_advice(failure.message, failure.exit_code)
                 raise Failure(said, failure.exit_code) from failure
             finally:
                 server.close()

@@ -96,6 +96,11 @@ def test_what_answers_is_no_server(reply: bytes, code: int, said: str) -> None:
     assert done.err.endswith(said)
 
 
+def test_port_of_tls_that_is_reached_without() -> None:
+    done = run("stats", "--url", "127.0.0.9:11400")
+    assert (done.code, "port 11400 is that of TLS: beanstalks://127.0.0.9" in done.err) == (4, True), done.err
+
+
 def test_interrupted_while_it_waits(cli: Cli, client: Client[bytes], tube: str) -> None:
     process = cli.start("reserve", tube, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     with process:

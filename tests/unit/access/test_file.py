@@ -88,11 +88,12 @@ ONE = "[user.a]\n"
 @pytest.mark.parametrize(
     ("text", "line", "why"),
     [
-        ("", 0, "user: there is none"),
-        ("[user]\n", 1, "user: there is none"),
+        ("", 0, "there is no user: each is a table "),
+        ("[user]\n", 1, "there is no user: each is a table "),
         ("user = 1\n", 1, "user: a table is wanted"),
         ("[user.a]\nput = [\n", 3, "this is no TOML: "),
         ("[user.a]\n[user.a]\n", 2, "this is no TOML: "),
+        ("[user.a@b]\n", 1, "a name with other signs than letters, digits, _ and - stands in quotes"),
         ("[user.a]\n[user.b]", 2, "this line has no end, so there may be more"),
         (f"{ONE}[users.b]\n", 2, "there is no key 'users': a file of users has user, space"),
         (f"{ONE}[user.'b b']\n", 2, "user: a user's name has 1 to 64 letters, "),
