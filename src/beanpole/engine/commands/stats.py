@@ -20,8 +20,9 @@ from cython.cimports.beanpole.engine.state.times import oldest_s
 from cython.cimports.beanpole.engine.state.tube import Tube, Watch, is_broken
 from cython.cimports.beanpole.engine.state.user import User
 from cython.cimports.beanpole.protocol.commands import Verb
-from cython.cimports.beanpole.protocol.replies import Word
+from cython.cimports.beanpole.protocol.replies import ReplyBuffer, Word
 from cython.cimports.beanpole.protocol.rights import Right
+from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize
 from cython.cimports.libc.stdint import int64_t
 
 from beanpole.engine import limits
@@ -33,51 +34,122 @@ SECOND_NS = cython.declare(int64_t, 1_000_000_000)
 PROTOCOL_VERSION = "1.13"
 """The beanstalkd release that we answer as. Clients parse it: dotted numbers and nothing else."""
 
-PROCESS_KEYS = (
-    ("pid", "0"),
-    ("version", PROTOCOL_VERSION),
-    ("rusage-utime", "0.000000"),
-    ("rusage-stime", "0.000000"),
-    ("uptime", "0"),
-    ("binlog-oldest-index", "0"),
-    ("binlog-current-index", "0"),
-    ("binlog-records-migrated", "0"),
-    ("binlog-records-written", "0"),
-    ("binlog-max-size", "10485760"),
-    ("draining", "false"),
-    ("id", "0000000000000000"),
-    ("hostname", ""),
-    ("os", ""),
-    ("platform", ""),
-)
-"""The keys of stats that follow the counts, with what they show when ``facts`` does not say."""
+PROCESS: dict[str, object] = {
+    "pid": "0",
+    "version": PROTOCOL_VERSION,
+    "rusage-utime": "0.000000",
+    "rusage-stime": "0.000000",
+    "uptime": "0",
+    "binlog-oldest-index": "0",
+    "binlog-current-index": "0",
+    "binlog-records-migrated": "0",
+    "binlog-records-written": "0",
+    "binlog-max-size": "10485760",
+    "draining": "false",
+    "id": "0000000000000000",
+    "hostname": "",
+    "os": "",
+    "platform": "",
+}
+"""The keys of stats that follow the counts, in their order, with what they show when ``facts`` does not say."""
 
 QUOTED = {"version", "hostname", "os", "platform", "beanpole-version"}
 """Keys whose values stand in quotes: clients read them with YAML."""
 
+HEADS = cython.declare(dict, {})  # what stands before a value, by its key: there are as many as keys in this program
+
+NO_SCHEDULES = cython.declare(ScheduleTable, ScheduleTable())
+
+OF_EVERYBODY = cython.declare(
+    set,
+    {
+        *("max-job-size", "pid", "version", "uptime", "binlog-max-size", "draining", "id", "hostname", "os"),
+        *("platform", "beanpole-version", "once-max", "shard"),
+    },
+)  # keys of stats that say nothing of what anybody does
+
 STATE_NAMES = ("ready", "reserved", "delayed", "buried")
+STATE_KEYS = [f"current-jobs-{name}" for name in STATE_NAMES]
+
+
+COMMANDS = [(f"\n{key}: ".encode(), int(verb)) for verb, key in COMMAND_KEYS]
+EXTENSIONS = [(f"\n{key}: ".encode(), int(verb)) for verb, key in EXTENSION_KEYS]
 
 
 def yaml(pairs: list[tuple[str, object]]) -> bytes:
     """Return a YAML mapping as the protocol wants it."""
-    lines = [f'{key}: "{value}"\n' if key in QUOTED else f"{key}: {value}\n" for key, value in pairs]
-    return ("---\n" + "".join(lines)).encode()
+    out: ReplyBuffer = ReplyBuffer()
+    out.add(b"---", 3)
+    write(out, pairs)
+    out.add(b"\n", 1)
+    return out.take()
+
+
+@cython.cfunc
+def write(out: ReplyBuffer, pairs: list, user: User = None) -> cython.int:
+    """Append pairs, each behind the end of the line before; for a user 0 for what others have."""
+    pair: tuple
+    size: cython.Py_ssize_t
+    for pair in pairs:
+        key: str = pair[0]
+        value: object = pair[1]
+        if user is not None and key not in OF_EVERYBODY:
+            value = user.connection_count if key == "current-connections" else 0
+        head: bytes = HEADS.get(key)
+        if head is None:
+            head = HEADS[key] = f"\n{key}: ".encode()
+        out.add_bytes(head)
+        if type(value) is int and value >= 0:
+            out.add_number(value)
+            continue
+        said: str = f'"{value}"' if key in QUOTED else str(value)
+        text: cython.p_const_char = PyUnicode_AsUTF8AndSize(said, cython.address(size))
+        out.add(text, size)
+    return 0
+
+
+@cython.cfunc
+def write_counts(out: ReplyBuffer, queue: Queue, rows: list, shown: cython.bint) -> cython.int:
+    """Append how often commands came, or 0 for each."""
+    row: tuple
+    verb: cython.int
+    for row in rows:
+        verb = row[1]
+        out.add_bytes(row[0])
+        out.add_number(queue.command_counts[verb] if shown else 0)
+    return 0
 
 
 def process_pairs(uptime_s: int, draining: bool, facts: Mapping[str, str]) -> list[tuple[str, object]]:
     """Return what stats says of the process; what nobody else has stands at the end."""
-    said = {"uptime": uptime_s, "draining": "true" if draining else "false", **facts}
-    known = [(key, said.pop(key, value)) for key, value in PROCESS_KEYS]
-    return known + list(said.items())
+    return list({**PROCESS, "uptime": uptime_s, "draining": "true" if draining else "false", **facts}.items())
 
 
-def server_pairs(queue: Queue, now_ns: int64_t) -> list[tuple[str, object]]:
-    """Return stats as pairs."""
+def server_text(queue: Queue, now_ns: int64_t, user: User = None) -> bytes:
+    """Return stats; for a user that may not see everybody's numbers all keys, with 0 for what others have."""
+    out: ReplyBuffer = ReplyBuffer()
+    out.add(b"---", 3)
+    write(out, job_count_pairs(queue), user)
+    write_counts(out, queue, COMMANDS, user is None)
+    write(out, server_pairs(queue, now_ns), user)
+    if queue.extensions:
+        write_counts(out, queue, EXTENSIONS, user is None)
+    out.add(b"\n", 1)
+    return out.take()
+
+
+@cython.cfunc
+def job_count_pairs(queue: Queue) -> list:
+    """Return what stats says before the counts of commands."""
+    states = [(key, queue.state_counts[state]) for state, key in enumerate(STATE_KEYS)]
+    return [("current-jobs-urgent", queue.urgent_count), *states]
+
+
+@cython.cfunc
+def server_pairs(queue: Queue, now_ns: int64_t) -> list:
+    """Return what it says between those and the counts of extensions."""
     uptime_s: int64_t = (now_ns - queue.started_at_ns) // SECOND_NS
-    return [
-        ("current-jobs-urgent", queue.urgent_count),
-        *[(f"current-jobs-{name}", queue.state_counts[state]) for state, name in enumerate(STATE_NAMES)],
-        *[(key, queue.command_counts[verb]) for verb, key in COMMAND_KEYS],
+    pairs: list = [
         ("job-timeouts", queue.timeout_count),
         ("total-jobs", queue.total_jobs_count),
         ("max-job-size", queue.body_bytes_max),
@@ -87,27 +159,12 @@ def server_pairs(queue: Queue, now_ns: int64_t) -> list[tuple[str, object]]:
         ("current-workers", queue.worker_count),
         ("current-waiting", queue.waiting_count),
         ("total-connections", queue.total_session_count),
-        *process_pairs(uptime_s, queue.draining, queue.facts()),
-        *(queue.total.pairs() if queue.extensions else []),
-        *(session_pairs(queue) if queue.extensions else []),
-        *(once_pairs(queue) if queue.extensions else []),
-        *(schedule_pairs(queue, now_ns) if queue.extensions else []),
-        *(shard_pairs(queue) if queue.extensions else []),
-        *[(key, queue.command_counts[verb]) for verb, key in EXTENSION_KEYS if queue.extensions],
     ]
-
-
-OF_EVERYBODY = {
-    *("max-job-size", "pid", "version", "uptime", "binlog-max-size", "draining", "id", "hostname", "os", "platform"),
-    *("beanpole-version", "once-max", "shard"),
-}
-"""Keys of stats that say nothing of what anybody does."""
-
-
-def own_pairs(user: User, pairs: list[tuple[str, object]]) -> list[tuple[str, object]]:
-    """Return stats for a user that may not see everybody's numbers: all keys, with 0 for what others have."""
-    own = {"current-connections": user.connection_count}
-    return [(key, value if key in OF_EVERYBODY else own.get(key, 0)) for key, value in pairs]
+    pairs += process_pairs(uptime_s, queue.draining, queue.facts())
+    if queue.extensions:
+        pairs += queue.total.pairs()
+        pairs += session_pairs(queue) + once_pairs(queue) + schedule_pairs(queue, now_ns) + shard_pairs(queue)
+    return pairs
 
 
 def session_pairs(queue: Queue) -> list[tuple[str, object]]:
@@ -122,7 +179,7 @@ def once_pairs(queue: Queue) -> list[tuple[str, object]]:
 
 def schedule_pairs(queue: Queue, now_ns: int64_t) -> list[tuple[str, object]]:
     """Return what stats says of schedules; what they did counts from the server's start."""
-    table: ScheduleTable = ScheduleTable() if queue.schedules is None else queue.schedules
+    table: ScheduleTable = NO_SCHEDULES if queue.schedules is None else queue.schedules
     return [
         ("schedules", table.count),
         ("schedules-paused", table.paused_count),
@@ -136,8 +193,9 @@ def schedule_pairs(queue: Queue, now_ns: int64_t) -> list[tuple[str, object]]:
 
 def shard_pairs(queue: Queue) -> list[tuple[str, object]]:
     """Return what stats says of the numbers of a shard: 0 alone, if it was given none; then its ids end nowhere."""
-    left = [("shard-ids-left", ids_left(queue.shard, queue.next_job_id))] if queue.shard else []
-    return [("shard", text_of(queue.shard)), *left]
+    if not queue.shard:
+        return [("shard", 0)]
+    return [("shard", text_of(queue.shard)), ("shard-ids-left", ids_left(queue.shard, queue.next_job_id))]
 
 
 def tube_pairs(tube: Tube, now_ns: int64_t) -> list[tuple[str, object]]:
@@ -220,8 +278,7 @@ def mistake(queue, now_ns, session, command):
 
 def stats(queue, now_ns, session, command):
     """stats: the counts over all tubes, and what only the process knows."""
-    pairs: list = server_pairs(queue, now_ns)
-    return session.out.text(yaml(pairs if may_see_all(session) else own_pairs(session.user, pairs)))
+    return session.out.text(server_text(queue, now_ns, None if may_see_all(session) else session.user))
 
 
 def stats_tube(queue, now_ns, session, command):
