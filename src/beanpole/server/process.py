@@ -16,6 +16,8 @@ from beanpole.server.logs import Logger
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from beanpole.server.turn import Turn
+
 DESCRIPTORS_MIN = 40
 """File descriptors without which a server does not start: its own, those that it keeps free, and a few clients."""
 
@@ -35,15 +37,21 @@ class ProcessFacts:
         }
         self.parts: list[Callable[[], Mapping[str, str]]] = []
         """What else says something of the process."""
+        self.turn: Turn | None = None
+        """In which commands run: what is said in one holds until the next. None: it is found anew each time."""
+        self.said_in = -1
+        self.said: dict[str, str] = {}
 
     def __call__(self) -> Mapping[str, str]:
+        number = -1 if self.turn is None else self.turn.number
+        if number >= 0 and number == self.said_in:
+            return self.said
         usage = resource.getrusage(resource.RUSAGE_SELF)
-        return {
-            "rusage-utime": f"{usage.ru_utime:.6f}",
-            "rusage-stime": f"{usage.ru_stime:.6f}",
-            **self.constant,
-            **{key: value for part in self.parts for key, value in part().items()},
-        }
+        found = {"rusage-utime": f"{usage.ru_utime:.6f}", "rusage-stime": f"{usage.ru_stime:.6f}"} | self.constant
+        for part in self.parts:
+            found.update(part())
+        self.said_in, self.said = number, found
+        return found
 
 
 def become_user(name: str) -> None:

@@ -27,6 +27,7 @@ class AlwaysLeads:
         self.engine, self.log, clock_offset_ns, self.opened = open_log(host, self.loop)
         host.equip(self.engine)
         self.clients = open_clients(host, self.engine, self.log, clock_offset_ns)
+        host.facts.turn = self.clients.turn
 
     def start(self) -> None:
         """Begin to sync, to listen and to serve."""

@@ -22,7 +22,7 @@ cdef class Turn:
     cdef public bint by_user             # connections have users, who have equal parts of a turn
     cdef bint stopped                    # no more turns, and nothing more is sent
     cdef bint requested                  # another turn was asked for
-    cdef uint64_t number                 # of this turn
+    cdef readonly uint64_t number        # of this turn
     cdef int64_t cost_left_ns            # what may still run in this turn, in nanoseconds of the table of costs
     cdef int64_t share_ns                # what a connection may still run in it
     cdef list arrived                    # connections to serve first: something happened to them, and they use little
