@@ -30,8 +30,11 @@ if TYPE_CHECKING:
 
     MakeConsole = Callable[[Settings, socket.socket, list[socket.socket], Logger], Supervisor]
 
-GC_THRESHOLDS = (50_000, 20, 100)
-"""The engine makes no cycles, so a collection finds nothing; a rare one is for what the libraries leave."""
+GC_THRESHOLDS = (10_000, 100, 100)
+"""The engine makes no cycles, so a collection finds nothing; a rare one is for what the libraries leave.
+
+One of the first generation takes 2 ms, also in a thread: all wait for it.
+"""
 
 
 def roles_for(settings: Settings, passing: "Passing | None") -> Callable[[Host], RoleSource]:
