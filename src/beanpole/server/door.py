@@ -57,7 +57,7 @@ class Door:
         self.looking: list[Entry] = []  # who may have to go
         self.clients: EpollTransport | None = None  # whom it lets in; None: a node that follows, whose leader does
         self.is_watching = False
-        self.counts = dict.fromkeys(("refused", "pushed out", "too slow", "ended"), 0)
+        self.counts = dict.fromkeys(("access-refused", "access-pushed-out", "access-too-slow", "access-ended"), 0)
         listeners = [each.user for each in places if each.user]
         self.entrance = Entrance(places, settings.tls_cert, settings.tls_key, has_users=bool(settings.access))
         try:
@@ -165,10 +165,10 @@ class Door:
         """Put the oldest stranger of the source with most out; nothing where there is none."""
         entry = self.crowd.oldest_of_most()
         if entry is not None:
-            self.put_out(entry, "pushed out", why)
+            self.put_out(entry, "access-pushed-out", why)
 
     def put_out(self, entry: Entry, what: str, why: str) -> None:
-        """Close a connection."""
+        """Close a connection; `what` is where it counts."""
         connection = entry.connection
         if connection is None or self.clients is None:
             return
@@ -193,7 +193,7 @@ class Door:
     def report(self, event: str, entry: Entry, why: str) -> None:
         """Say what has become of a client."""
         if event == "not authenticated":
-            self.counts["refused"] += 1
+            self.counts["access-refused"] += 1
         user = entry.user.name.decode()
         self.audit.note(
             user,
@@ -304,15 +304,17 @@ class Door:
         if entry.found is None:
             if entry.is_link or now_s - entry.since_s < limits.STRANGER_S:
                 return False
-            self.put_out(entry, "too slow", "it has not shown who it is in time")
+            self.put_out(entry, "access-too-slow", "it has not shown who it is in time")
             return True
         found = access.again(entry.found, now_s)
         if found is None or self.users[found.user] is not entry.user:
-            self.put_out(entry, "ended", access.fault_of(entry.found.evidence, now_s) or "it is another user now")
+            self.put_out(
+                entry, "access-ended", access.fault_of(entry.found.evidence, now_s) or "it is another user now"
+            )
         elif found.until is not None and found.until <= now_s:
-            self.put_out(entry, "ended", "the time of what it has shown is over")
+            self.put_out(entry, "access-ended", "the time of what it has shown is over")
         elif entry.is_named and entry.by is not None and not entry.by.may_name(found.user):
-            self.put_out(entry, "ended", f"its link may not speak for {found.user} any more")
+            self.put_out(entry, "access-ended", f"its link may not speak for {found.user} any more")
         else:
             if found.until != entry.found.until:
                 entry.leave()
@@ -323,7 +325,7 @@ class Door:
     def facts(self) -> Mapping[str, str]:
         """Return what ``stats`` says of who came and who did not, and for how long what they show is good."""
         now_s = self.wall()
-        found: dict[str, float] = {f"access-{what.replace(' ', '-')}": count for what, count in self.counts.items()}
+        found: dict[str, float] = {**self.counts}
         if self.files is not None:
             found["users"] = len(self.files.access.users)
             if self.token_end_s <= now_s:
