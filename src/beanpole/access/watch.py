@@ -5,6 +5,7 @@ may be a right one that gives less. One that has become wrong leaves in force wh
 """
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from beanpole.access.access import Access
@@ -74,11 +75,17 @@ class AccessFiles:
         return has_settled or (self._error != "" and now_s - self._error_s >= AGAIN_S)
 
     def read(self) -> Access | AccessError:
-        """Read the files; return what they say, or what is wrong. Any thread may call it: nothing here changes."""
+        """Read the files; return what they say, or what is wrong. Any thread may call it: nothing here changes.
+
+        A user of whom they say what they said before is the same object.
+        """
+        before = self.access.users
         try:
-            return load(self._path, self._tokens, self._listeners)
+            found = load(self._path, self._tokens, self._listeners)
         except AccessError as error:
             return error
+        known = {name: before[name] for name, each in found.users.items() if each == before.get(name)}
+        return replace(found, users={**found.users, **known})
 
     def take(self, found: Access | AccessError, now_s: float) -> Access | None:
         """Go by what was read from here on, and return it, if it is right.

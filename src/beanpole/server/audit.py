@@ -5,7 +5,7 @@ A client makes up the names of tubes: beyond a hundred kinds of a user there is 
 of others out of the log. No line has a token or a body.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from beanpole.protocol.commands import Verb
@@ -34,6 +34,7 @@ class Audit:
         self.describe = describe
         self.lines: dict[str, dict[object, Line]] = {}  # by their users and kinds
         self.left_out: dict[str, int] = {}  # by users: of which kind is not known
+        self.is_flushing = False
 
     def note(self, user: str, kind: object, event: str, about: Callable[[], Mapping[str, str]]) -> None:
         """Take note of something of a kind, and write what it is about if there was none for a second."""
@@ -61,17 +62,25 @@ class Audit:
             },
         )
 
-    def flush(self) -> None:
-        """Write how many have followed since the last time, and forget kinds of which there were none."""
+    def flush(self) -> Iterator[None]:
+        """Write how many have followed since the last time, a line at each step, and forget kinds of which none have.
+
+        While an earlier one has lines to write, there is nothing to do.
+        """
+        if self.is_flushing:
+            return
+        self.is_flushing = True
         for user, lines in list(self.lines.items()):
             for kind, line in list(lines.items()):
                 if line.count:
                     self.logger.warning(line.event, user=user, **line.about, more=line.count)
                     line.count = 0
+                    yield
                 else:
                     del lines[kind]
             if not lines:
                 del self.lines[user]
-        for user, count in self.left_out.items():
-            self.logger.warning("audit", user=user, left_out=count)
-        self.left_out.clear()
+        for user in list(self.left_out):
+            self.logger.warning("audit", user=user, left_out=self.left_out.pop(user))
+            yield
+        self.is_flushing = False

@@ -13,7 +13,8 @@ import asyncio
 import math
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -190,6 +191,11 @@ class Door:
         if not mine:
             del self.ends[until_s]
 
+    def write_some(self, lines: Iterator[None]) -> None:
+        """Write the next of some lines, one for each step, and the rest in other turns."""
+        if sum(1 for _ in islice(lines, limits.LINES_PER_TURN)) == limits.LINES_PER_TURN:
+            self.loop.call_soon(lambda: self.write_some(lines))
+
     def report(self, event: str, entry: Entry, why: str) -> None:
         """Say what has become of a client."""
         if event == "not authenticated":
@@ -215,7 +221,7 @@ class Door:
         self.loop.call_later(LOOK_S, self.look)
         now_s = self.wall()
         if self.clients is not None:
-            self.audit.flush()
+            self.write_some(self.audit.flush())
         for until_s in [each for each in self.ends if each <= now_s]:
             self.look_again(self.ends[until_s])
         self.look_again(each for each in self.crowd if now_s - each.since_s >= limits.STRANGER_S)
@@ -226,8 +232,8 @@ class Door:
         """Begin to read the files if they have changed."""
         if self.files is None or self.reading is not None:
             return
-        for each in self.files.warnings(self.wall()):
-            self.logger.warning("access", about=each)
+        warnings = self.files.warnings(self.wall())
+        self.write_some(self.logger.warning("access", about=each) for each in warnings)
         if self.files.is_due(self.wall(), at_once=self.asked):
             self.asked = False
             self.reading = self.loop.run_in_executor(None, self.files.read)
@@ -268,7 +274,7 @@ class Door:
             user = self.users.get(name)
             if user is None:
                 user = self.users[name] = User(name.encode())
-            if config != known.get(name):
+            if config is not known.get(name):
                 user.grant(config.grants, config.admin, config.stats)
                 user.connections_max = config.connections or 0
         for name in known.keys() - access.users.keys():

@@ -88,6 +88,16 @@ def test_the_digest_is_that_of_what_is_in_force(files: Files) -> None:
     assert len({first, second, files.used.access.digest}) == 3
 
 
+def test_a_user_of_whom_the_same_is_said_stays_the_same_object(files: Files) -> None:
+    before = files.used.access.users["a"]
+    files.write("[user.a]\n[user.b]\n")
+    files.reread()
+    assert files.used.access.users["a"] is before
+    files.write("[user.a]\nadmin = true\n")
+    files.reread()
+    assert files.used.access.users["a"].admin
+
+
 @pytest.mark.parametrize("text", ["", "[user.a]\n[user.b]", "[user.b]\n"])
 def test_a_file_that_has_become_wrong_leaves_what_was(files: Files, text: str) -> None:
     before = files.used.access

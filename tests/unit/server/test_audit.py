@@ -19,6 +19,10 @@ class Lines:
     def acts(self, tube: str = "a", client: str = "c", user: str = "shop", *, allowed: bool = True) -> None:
         self.audit.acted(client, user.encode(), Verb.KICK_JOB, tube.encode(), allowed)
 
+    def flush(self) -> None:
+        for _ in self.audit.flush():
+            pass
+
     def taken(self) -> list[Event]:
         events, self.events = self.events, []
         return events
@@ -39,13 +43,13 @@ def test_the_first_is_said_at_once_and_what_follows_once_a_second() -> None:
     for _ in range(5):
         lines.acts()
     assert lines.taken() == [FIRST]
-    lines.audit.flush()
+    lines.flush()
     assert lines.taken() == [FIRST | {"more": 4}]
     lines.acts()
     assert lines.taken() == [], "one line a second"
-    lines.audit.flush()
+    lines.flush()
     assert lines.taken() == [FIRST | {"more": 1}]
-    lines.audit.flush()
+    lines.flush()
     lines.acts()
     assert lines.taken() == [FIRST]
 
@@ -72,11 +76,28 @@ def test_who_makes_up_tubes_gets_one_sum_and_keeps_nobody_else_out() -> None:
         lines.acts(f"t{number}", allowed=False)
     lines.acts(user="other")
     assert [line.get("tube") for line in lines.taken()] == [*(f"t{number}" for number in range(KINDS_MAX)), "a"]
-    lines.audit.flush()
+    lines.flush()
     assert lines.taken() == [{"user": "shop", "left_out": 50, "event": "audit"}]
-    lines.audit.flush()
+    lines.flush()
     lines.acts("new")
     assert lines.taken() == [FIRST | {"tube": "new"}]
+
+
+def test_what_follows_while_lines_are_written_waits_for_the_next_time() -> None:
+    lines = Lines()
+    for tube in "ab":
+        for _ in range(2):
+            lines.acts(tube)
+    lines.taken()
+    writing = lines.audit.flush()
+    next(writing)
+    lines.acts()
+    lines.flush()
+    assert lines.taken() == [FIRST | {"more": 1}]
+    assert list(writing) == [None]
+    assert lines.taken() == [FIRST | {"tube": "b", "more": 1}]
+    lines.flush()
+    assert lines.taken() == [FIRST | {"more": 1}]
 
 
 def test_no_name_can_end_the_turn() -> None:
@@ -88,6 +109,6 @@ def test_no_name_can_end_the_turn() -> None:
 def test_nothing_is_kept_of_what_is_over() -> None:
     lines = Lines()
     lines.acts()
-    lines.audit.flush()
+    lines.flush()
     assert not lines.audit.lines
     assert not lines.audit.left_out

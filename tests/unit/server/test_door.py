@@ -174,6 +174,21 @@ def test_many_who_have_to_go_do_so_a_piece_a_turn(open_house: Callable[..., Hous
     assert left == [count, count - limits.CLOSED_PER_TURN, count - 2 * limits.CLOSED_PER_TURN, 0]
 
 
+def test_many_lines_are_written_a_piece_a_turn(open_house: Callable[..., House]) -> None:
+    house = open_house()
+    users = "".join(f"[user.u{each}]\n" for each in range(2 * limits.LINES_PER_TURN))
+    house.write(f"[user.shop]\n{users}")
+    house.door.take(finished(house.door))
+    house.logger.said.clear()
+    house.pass_time(1)
+    said = [len(house.logger.said)]
+    for _ in range(2):
+        house.call()
+        said.append(len(house.logger.said))
+    one_of_its_token = 1
+    assert said == [limits.LINES_PER_TURN, 2 * limits.LINES_PER_TURN, 2 * limits.LINES_PER_TURN + one_of_its_token]
+
+
 def test_a_user_has_no_more_connections_than_the_file_says(open_house: Callable[..., House]) -> None:
     house = open_house()
     house.write("[user.shop]\nconnections = 2\n")
