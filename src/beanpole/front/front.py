@@ -32,6 +32,7 @@ from cython.cimports.libc.stdlib import free
 
 from beanpole.front import limits
 from beanpole.protocol import limits as protocol_limits
+from beanpole.protocol.evidence import place_text
 from beanpole.protocol.link import KINDS
 from beanpole.server import limits as server_limits
 from beanpole.server.listener import peer_text
@@ -657,7 +658,7 @@ class Front(EventQueue):
             self.channels.append(client)
         about: bytes = client.about
         if about is None:
-            about = f"peer {peer_text(client.fd)}\nway {'unix' if client.is_unix else 'tcp'}\n".encode()
+            about = place_text(peer_text(client.fd), "unix" if client.is_unix else "tcp")
         add_frame(cython.address(self.link.out), client.channel, Kind.OPEN, about, len(about))
         return self.enqueue(client)
 

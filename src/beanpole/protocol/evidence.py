@@ -31,13 +31,13 @@ class Evidence:
 
         Raises ValueError: it would be longer than a payload may be.
         """
-        text = "".join(f"{key} {value}\n" for key, value in self.rows()).encode()
+        text = place_text(self.peer, self.way) + "".join(f"{key} {value}\n" for key, value in self.rows()).encode()
         if len(text) > LINK_OPEN_BYTES_MAX:
             raise ValueError(f"what its certificate says takes {len(text)} bytes, more than {LINK_OPEN_BYTES_MAX}")
         return text
 
     def rows(self) -> Iterator[tuple[str, str]]:
-        for key in ("peer", "way", "user", "uid"):
+        for key in ("user", "uid"):
             if getattr(self, key):
                 yield key, getattr(self, key)
         for name in self.certificates:
@@ -45,6 +45,11 @@ class Evidence:
                 yield "certificate", name
         if self.until is not None:
             yield "until", str(int(self.until))
+
+
+def place_text(peer: str, way: str) -> bytes:
+    """Return the payload of OPEN for a client that has shown nothing but where it has come from."""
+    return f"peer {peer}\nway {way}\n".encode()
 
 
 def read_evidence(about: bytes) -> Evidence:
