@@ -96,7 +96,9 @@ class Entrance:
         self.plain_count = 0
         self.place_of = {context: place for place, context in self.contexts.items()}
         if self.contexts:
-            self.handshakes = open_handshakes(clients, loop, self.shaken)
+            from beanpole.server.handshakes import Handshakes  # noqa: PLC0415 - without TLS nothing of it is needed
+
+            self.handshakes = Handshakes(clients, loop, self.shaken)
         for place, each in zip(self.places, listeners, strict=True):
             if self.handshakes is not None and place.tls:
                 self.handshakes.listen(each.fileno(), self.contexts[place])
@@ -176,13 +178,6 @@ class Entrance:
 def context_of(cert: str, key: str, place: Place) -> "ServerContext":
     """Return how TLS is spoken at a place. Raises ValueError: a file is wrong."""
     from beanpole.server.handshakes import Handshakes  # noqa: F401, PLC0415 - see there; another user may not read it
-    from beanpole.server.tlscontext import ServerContext  # noqa: PLC0415 - see open_handshakes
+    from beanpole.server.tlscontext import ServerContext  # noqa: PLC0415 - see open
 
     return ServerContext(cert, key, place.client_ca or None, place.certificate_required)
-
-
-def open_handshakes(clients: "EventQueue", loop: asyncio.AbstractEventLoop, done: Callable[..., None]) -> "Handshakes":
-    """Return what does the handshakes of all places."""
-    from beanpole.server.handshakes import Handshakes  # noqa: PLC0415 - without TLS nothing of it is needed
-
-    return Handshakes(clients, loop, done)

@@ -23,7 +23,7 @@ from collections.abc import Callable
 import cython
 from cython.cimports.beanpole import posix
 from cython.cimports.beanpole.server.eventqueue import EventQueue, Greeter, Stranger, send_now
-from cython.cimports.beanpole.server.tlsfilter import Filter
+from cython.cimports.beanpole.server.tlsfilter import Filter, record_bytes
 from cython.cimports.libc.errno import EAGAIN, EINTR
 from cython.cimports.libc.errno import errno as last_error
 from cython.cimports.libc.stdint import int64_t
@@ -162,7 +162,7 @@ class Handshake(Stranger):
     def advance(self, now_ns):
         """Let the thread go on if what it needs has come."""
         if self.tls is not None:
-            return self.all.give(self) if has_record(self.came) else 0
+            return self.all.give(self) if record_bytes(self.came, len(self.came)) else 0
         hello = read_hello(self.came)
         if hello is None:
             is_plain: cython.bint = not self.came.startswith(b"\x16\x03"[: len(self.came)])
@@ -182,9 +182,11 @@ class Handshake(Stranger):
         if self.tls is None:
             self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
             self.tls = self.context.context.wrap_bio(self.incoming, self.outgoing, server_side=True)
-        came = memoryview(self.came)
-        while not self.outcome and has_record(came):
-            size: cython.Py_ssize_t = record_bytes(came)
+        came: bytes = self.came
+        while not self.outcome:
+            size: cython.Py_ssize_t = record_bytes(came, len(came))
+            if size == 0:
+                break
             self.incoming.write(came[:size])
             came = came[size:]
             try:
@@ -195,17 +197,9 @@ class Handshake(Stranger):
                 pass
             except Exception as error:  # noqa: BLE001 - whatever a client brings about must not end the thread
                 self.outcome = outcome_of(error)
-        self.came = bytes(came)
+        self.came = came
         self.said = self.outgoing.read()
         return 0
-
-
-def record_bytes(came: bytes | memoryview) -> int:
-    return 5 + (came[3] << 8 | came[4])
-
-
-def has_record(came: bytes | memoryview) -> bool:
-    return len(came) >= 5 and len(came) >= record_bytes(came)
 
 
 def alert(code: int) -> bytes:
