@@ -30,7 +30,7 @@ cdef class Client:
     cdef bint hung_up                    # it sends no more: read until the end
     cdef bint broken                     # its connection was reset: it takes nothing either
     cdef bint ended                      # its end was passed on
-    cdef bint queued                     # it is in Front.queue
+    cdef bint queued                     # it is in Front.queue or Front.behind
     cdef bint touched                    # it is in Front.touched
 
 cdef class Front(EventQueue):
@@ -50,7 +50,10 @@ cdef class Front(EventQueue):
     cdef list by_fd                      # Client or None, by its descriptor
     cdef list channels                   # Client by its channel; None: it is free, or there is none
     cdef list free_channels              # those that have ended, the last first
-    cdef list queue                      # clients that may have more to read
+    cdef list queue                      # clients that have sent something new
+    cdef list behind                     # clients that had more when they were last read
+    cdef Py_ssize_t ahead_count          # of them that come before `queue` this time, 0 or 1
+    cdef Py_ssize_t piece_bytes          # that is read at once of a client now
     cdef list touched                    # clients for which something came, or whose channel has ended
     cdef Py_ssize_t connections_max
     cdef readonly Py_ssize_t client_count
@@ -77,7 +80,8 @@ cdef class Front(EventQueue):
     cdef int serve_touched(self) except -1
     cdef int deliver(self, Client client) except -1
     cdef int pass_to(self, Client client, const char *data, Py_ssize_t size) except -1
-    cdef int enqueue(self, Client client) except -1
+    cdef int enqueue(self, Client client, bint has_more=*) except -1
+    cdef list serve_clients(self, list clients, Py_ssize_t piece_bytes)
     cdef int serve_queue(self) except -1
     cdef int pump(self, Client client) except -1
     cdef int flush(self) except -1

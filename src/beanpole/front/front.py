@@ -51,6 +51,8 @@ ROOM_BYTES_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.LINK_ROOM_BYT
 CHANNELS_MAX = cython.declare(cython.Py_ssize_t, protocol_limits.LINK_CHANNELS_MAX)
 ACCEPTS_PER_TURN = cython.declare(cython.int, server_limits.ACCEPTS_PER_TURN)
 OUT_BYTES_PAUSE = cython.declare(cython.Py_ssize_t, limits.OUT_BYTES_PAUSE)
+QUEUE_BYTES = cython.declare(cython.Py_ssize_t, limits.QUEUE_BYTES)
+PIECE_BYTES_LEAST = cython.declare(cython.Py_ssize_t, limits.PIECE_BYTES_LEAST)
 YIELD_NS = cython.declare(int64_t, limits.YIELD_NS)
 SLOT = cython.declare(cython.int, server_limits.FRONT_SLOT)
 SILENCE_NS = cython.declare(int64_t, protocol_limits.LINK_SILENCE_S * 1_000_000_000)
@@ -110,6 +112,7 @@ class Front(EventQueue):
         self.free_channels = []
         self.waiting = []
         self.queue = []
+        self.behind = []
         self.touched = []
 
     # --- links --------------------------------------------------------------------------------------------------------
@@ -275,7 +278,7 @@ class Front(EventQueue):
             self.run_soon()
 
     def is_busy(self):
-        return self.requested or (len(self.queue) > 0 and not self.link.blocked)
+        return self.requested or (len(self.queue) + len(self.behind) > 0 and not self.link.blocked)
 
     def request(self):
         """Let there be a turn soon."""
@@ -316,7 +319,7 @@ class Front(EventQueue):
             self.look_at_clock(began_ns)
         if self.touched:
             self.serve_touched()
-        if self.queue:
+        if self.queue or self.behind:
             self.serve_queue()
         # New clients come last: see EpollTransport.note_events. Who has sent something already is opened with that.
         for fd in knocking:
@@ -380,7 +383,7 @@ class Front(EventQueue):
                 if client.room > ROOM_BYTES_MAX:
                     return self.link.close("ROOM without end")
                 if client.readable:
-                    self.enqueue(client)
+                    self.enqueue(client, True)
         return 0
 
     def take_data(self, client):
@@ -475,26 +478,48 @@ class Front(EventQueue):
 
     # --- from the clients ---------------------------------------------------------------------------------------------
 
-    def enqueue(self, client):
+    def enqueue(self, client, has_more=False):
         if not client.queued and client.fd >= 0:
             client.queued = True
-            self.queue.append(client)
+            queue = self.behind if has_more else self.queue
+            queue.append(client)
         return 0
 
     def serve_queue(self):
-        """Read from clients, each once, until enough is on its way to the server, or was decrypted in this turn."""
-        queue, self.queue = self.queue, []
+        """Read from those that have sent something new, and then from those that had more when they were last read.
+
+        Every other time one of the latter comes first, as those who send little could else hold them up for ever.
+        """
+        if self.link.out.size - self.link.out.start >= OUT_BYTES_PAUSE:
+            return 0
+        queue, behind = self.queue, self.behind
+        left: list = []
+        self.queue = []
+        if behind:
+            self.ahead_count = 1 - self.ahead_count
+            self.behind = []
+            left = self.serve_clients(behind[: self.ahead_count], DATA_BYTES_MAX)
+        piece: cython.Py_ssize_t = max(PIECE_BYTES_LEAST, QUEUE_BYTES // (len(queue) + 1))
+        self.queue = self.serve_clients(queue, min(piece, DATA_BYTES_MAX)) + self.queue
+        if behind:
+            self.behind = left + self.serve_clients(behind[self.ahead_count :], DATA_BYTES_MAX) + self.behind
+        return 0
+
+    def serve_clients(self, clients, piece_bytes):
+        """Read from clients, each once, until enough is on its way to the server, or was decrypted in this turn.
+
+        Return those that are left.
+        """
+        self.piece_bytes = piece_bytes
         out = cython.address(self.link.out)
         at: cython.Py_ssize_t = 0
-        while at < len(queue) and out.size - out.start < OUT_BYTES_PAUSE and self.records_cost_ns < TURN_COST_NS:
-            client: Client = cython.cast(Client, queue[at], typecheck=True)
+        while at < len(clients) and out.size - out.start < OUT_BYTES_PAUSE and self.records_cost_ns < TURN_COST_NS:
+            client: Client = cython.cast(Client, clients[at], typecheck=True)
             client.queued = False
             if client.fd >= 0 and client.readable:
                 self.pump(client)
             at += 1
-        if at < len(queue):
-            self.queue = queue[at:] + self.queue
-        return 0
+        return clients[at:]
 
     def pump(self, client):
         """Read once from a client, into a frame."""
@@ -510,13 +535,13 @@ class Front(EventQueue):
         if size < (1 if tls is None else RECORD_BYTES_MAX):
             return self.lose(client, 0) if client.broken else 0
         out = cython.address(self.link.out)
-        room: cython.Py_ssize_t = size if tls is None else size + SEALED_BYTES_MORE
+        room: cython.Py_ssize_t = min(size, self.piece_bytes) if tls is None else size + SEALED_BYTES_MORE
         target: cython.p_char = reserve(out, HEADER_BYTES + room)
         found: cython.Py_ssize_t
         has_more: cython.bint
         if tls is None:
-            found = posix.recv(client.fd, target + HEADER_BYTES, size, posix.MSG_DONTWAIT)
-            has_more = found == size
+            found = posix.recv(client.fd, target + HEADER_BYTES, room, posix.MSG_DONTWAIT)
+            has_more = found == room
         else:
             found = tls.receive(client.fd, target + HEADER_BYTES, room, size, SHARE_COST_NS)
             has_more = tls.has_more
@@ -544,7 +569,7 @@ class Front(EventQueue):
         put_header(frame, client.channel, Kind.DATA, size)
         self.link.out.size += HEADER_BYTES + size
         client.room -= size
-        return self.enqueue(client) if client.readable and client.room else 0
+        return self.enqueue(client, True) if client.readable and client.room else 0
 
     def flush(self):
         """Send what is to be sent over the link."""

@@ -53,6 +53,21 @@ def test_no_more_is_read_from_a_client_than_the_server_takes(house: House) -> No
     assert len(joined(house.frames())) == 400
 
 
+def test_who_sends_little_waits_for_no_more_than_a_piece_of_those_who_send_much(house: House) -> None:
+    many, other = [house.connect() for _ in range(60)], house.connect()
+    house.frames()
+    for each in many:
+        each.setblocking(False)
+        each.send(b"x" * ROOM_BYTES)
+    house.run(20)  # the link takes no more
+    other.sendall(b"stats\r\n")
+    found = house.frames()
+    before = found[: found.index((61, DATA, b"stats\r\n"))]
+    behind = [channel for channel, _, data in found if channel != 61 and len(data) == PIECE]
+    assert sum(len(data) for *_, data in before) < 0.8 * 60 * PIECE, "as it would be if each had its turn"
+    assert set(behind) == set(range(1, 61)), "nobody starves"
+
+
 def test_client_that_reads_nothing_gets_no_more_room_and_holds_up_nobody(house: House) -> None:
     slow, other = house.connect(slow=True), house.connect()
     house.frames()
