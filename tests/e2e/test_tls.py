@@ -4,7 +4,7 @@ import signal
 import socket
 import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -119,6 +119,21 @@ def test_plain_bytes_run_nothing(fronts: tuple[str, ...]) -> None:
         wait_until(lambda: process.events("no TLS"), "the log says what the client did wrong")
         with connected(process) as client:
             assert client.statistic("current-jobs-ready") == 0
+
+
+@pytest.mark.parametrize(
+    ("trusted", "shown", "said"),
+    [("ca", "self-signed", "no client certificate"), ("other-ca", "shop", "certificate refused")],
+)
+def test_a_certificate_that_is_not_trusted_is_told_of(trusted: str, shown: str, said: str) -> None:
+    context = ssl.create_default_context(cafile=str(made(trusted).cert))
+    own = made(shown, signer="ca" if shown == "shop" else "")
+    context.load_cert_chain(own.cert, own.key)
+    with tls_server(options=f",client-ca={made('ca').cert}") as process:
+        raw = socket.create_connection((HOST, process.port), REPLY_TIMEOUT_S)
+        with suppress(OSError), context.wrap_socket(raw, server_hostname=HOST) as client:
+            client.recv(1)
+        wait_until(lambda: process.events(said), "the log says what is wrong")
 
 
 def statistics(process: Process) -> dict[str, str]:

@@ -224,8 +224,8 @@ class Roles:
         if self.has_link:
             self.has_link = False
             self.reached_ns = now_ns()
-        self.unreached_why = reason
-        self.observer.leader_unreachable(address, reason, self.unreached_s)
+        self.unreached_why = reason.replace("--ca, BEANPOLE_CA", "--cluster-ca")  # the option of a node for this
+        self.observer.leader_unreachable(address, self.unreached_why, self.unreached_s)
         if self.unreached_s > self.settings.cluster_wait_s and not self.turns_away:
             self.send_away()
             self.observer.clients_sent_away("the leader is not reached", self.unreached_s)

@@ -29,6 +29,16 @@ if TYPE_CHECKING:
 Enter = Callable[[int, Place, "Filter | None", "Certificate | None"], object]
 """Takes a client: its descriptor, where it came in, and what its handshake gave; it is to be served, or closed."""
 
+TOLD = {
+    "plain": ("no TLS", "connect with beanstalks://, or by stunnel: this listener speaks TLS alone"),
+    "certificate": ("no client certificate", "show one that client-ca= of this listener has signed, and that holds"),
+    "refused": (
+        "certificate refused",
+        "give clients the CA of --tls-cert, and let them connect by a name that is in it",
+    ),
+}
+"""Outcomes of handshakes that the log tells of, as who sets up a client or a server finds them, and what to do."""
+
 
 class Entrance:
     """Where clients come in. Made before anything is bound; raises StartError."""
@@ -47,7 +57,7 @@ class Entrance:
         self.has_key = bool(cert and key)
         self.has_users = has_users
         self.warned: set[float] = set()  # ends of certificates that were said to be near
-        self.plain_count = 0  # clients that spoke no TLS where it is spoken, of which was told
+        self.told: dict[str, int] = {}  # of how many handshakes was told, by their outcomes
         self.handshakes: Handshakes | None = None
         self.logger: Logger  # set before it is opened or looks
         self.on_reread: Callable[[], None] | None = None  # called when all certificates were read again
@@ -93,7 +103,7 @@ class Entrance:
         `enter` is called for those that have spoken TLS, and where there may be users for others, else the queue's.
         """
         self.enter = enter
-        self.plain_count = 0
+        self.told = dict.fromkeys(TOLD, 0)
         self.place_of = {context: place for place, context in self.contexts.items()}
         if self.contexts:
             from beanpole.server.handshakes import Handshakes  # noqa: PLC0415 - without TLS nothing of it is needed
@@ -139,12 +149,13 @@ class Entrance:
             raise StartError(why, ExitCode.USAGE) from error
 
     def look_at_handshakes(self) -> None:
-        """Say, each second at most, that clients speak no TLS where it is spoken."""
-        if self.handshakes is not None and self.handshakes.counts["plain"] > self.plain_count:
-            new_count = self.handshakes.counts["plain"] - self.plain_count
-            self.plain_count += new_count
-            advice = "connect with beanstalks://, or by stunnel: this listener speaks TLS alone"
-            self.logger.warning("no TLS", clients=new_count, advice=advice)
+        """Say, each second at most, how many clients did not come in, and what to do."""
+        counts = {} if self.handshakes is None else self.handshakes.counts
+        for outcome, told in self.told.items():
+            if (count := counts.get(outcome, told)) > told:
+                self.told[outcome] = count
+                event, advice = TOLD[outcome]
+                self.logger.warning(event, clients=count - told, advice=advice)
 
     def look(self, now_s: float) -> None:
         """Do what is due each second; `now_s` is in seconds since 1970."""

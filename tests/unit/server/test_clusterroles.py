@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from beanpole.address import UNTRUSTED
 from beanpole.engine.engine import Engine
 from beanpole.errors import ExitCode
 from beanpole.front.front import Front
@@ -225,8 +226,9 @@ def test_follower_takes_clients_when_it_has_a_link_and_sends_them_away_when_it_h
             uplink = Uplink.made[-1]
             assert uplink.means == ([LEADER["address"]], "c", 7)
             assert not accepts(listener)
-            uplink.on_failure(LEADER["address"], "refused", False)
+            uplink.on_failure(LEADER["address"], UNTRUSTED, False)
             assert not roles.turns_away
+            assert roles.unreached_why.endswith("name the file of its CA (--cluster-ca)")
             for _ in range(2):
                 uplink.on_open(LEADER["address"])
                 assert (roles.holds_clients, roles.reaches_leader) == (True, True)
