@@ -23,5 +23,5 @@ def seeds(count: int, only: str) -> range:
 
 
 def fixed(count: int) -> range:
-    """Return the seeds of a test that takes long for each, always the same: a third of them for a commit."""
-    return range(count if TIMES > 1 else -(-count // 3))
+    """Return the seeds of a test that takes long for each, always the same: a sixth of them for a commit."""
+    return range(count if TIMES > 1 else -(-count // 6))

@@ -31,7 +31,7 @@ Jobs = tuple[tuple[int, bytes, int, int, int, int, int, int, int, int, int, int]
 
 SEGMENT_BYTES = 700
 PATTERNS = (0x01, 0x08, 0x80, 0xFF)
-"""What changes a byte: in each turn another one of these. A commit has two turns, a night all."""
+"""What changes a byte: in each turn another one of these. A commit has one turn, a night all."""
 
 
 def state_of(engine: Engine) -> Jobs:
