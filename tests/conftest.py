@@ -11,6 +11,7 @@ import pytest
 
 from tests import forks
 from tests.databases import DatabaseServers
+from tests.seeds import TIMES
 from tests.servers import Server, beanpole_server, beanstalkd_server
 
 # A shell without job control starts `make test &` with SIGINT ignored. That is inherited by every process that a test
@@ -19,8 +20,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes says something about the machine, and what else it does, but nothing about the code.
+# A commit has a third of the examples, as of the seeds.
 hypothesis.settings.register_profile(
-    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "any machine",
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    max_examples=100 if TIMES > 1 else 34,
 )
 hypothesis.settings.load_profile("any machine")
 

@@ -8,6 +8,7 @@ import hypothesis
 import pytest
 
 from tests.databases import NAMES, PROGRAMS, Database, DatabaseServers
+from tests.examples import examples
 
 # A shell without job control starts `make test &` with SIGINT ignored. That is inherited by every process that a test
 # starts, down to the service that it wants to interrupt.
@@ -16,7 +17,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # How long an example takes says something about the machine, and what else it does, but nothing about the code.
 hypothesis.settings.register_profile(
-    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "any machine",
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    max_examples=examples(100),
 )
 hypothesis.settings.load_profile("any machine")
 
