@@ -197,6 +197,19 @@ def test_a_user_has_no_more_connections_than_the_file_says(open_house: Callable[
     assert [is_closed(each) for each in clients] == [False, False, True]
 
 
+def test_a_right_that_the_file_gives_reaches_those_who_wait(open_house: Callable[..., House]) -> None:
+    house = open_house()
+    rights = f"[user.shop]\nunix = [{os.getuid()}]\nput = ['a']\nreserve = ['b']\n"
+    house.write(rights)
+    house.door.take(finished(house.door))
+    client = house.connect(b"use a\r\nput 0 0 60 1\r\nx\r\nwatch a\r\nwatch b\r\nreserve\r\n")
+    assert client.recv(99) == b"USING a\r\nINSERTED 1\r\nWATCHING 2\r\nWATCHING 3\r\n"
+    house.write(rights.replace("'b'", "'a', 'b'"))
+    house.door.take(finished(house.door))
+    house.run()
+    assert client.recv(99) == b"RESERVED 1 1\r\nx\r\n"
+
+
 def test_who_begins_tls_where_there_is_none_is_closed(open_house: Callable[..., House]) -> None:
     house = open_house()
     house.write(f"[user.shop]\nunix = [{os.getuid()}]\n")
