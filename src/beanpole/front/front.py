@@ -492,12 +492,11 @@ class Front(EventQueue):
         """
         if self.link.out.size - self.link.out.start >= OUT_BYTES_PAUSE:
             return 0
-        queue, behind = self.queue, self.behind
+        queue, self.queue = self.queue, []
+        behind, self.behind = self.behind, []
         left: list = []
-        self.queue = []
         if behind:
             self.ahead_count = 1 - self.ahead_count
-            self.behind = []
             left = self.serve_clients(behind[: self.ahead_count], DATA_BYTES_MAX)
         piece: cython.Py_ssize_t = max(PIECE_BYTES_LEAST, QUEUE_BYTES // (len(queue) + 1))
         self.queue = self.serve_clients(queue, min(piece, DATA_BYTES_MAX)) + self.queue
