@@ -5,7 +5,7 @@ import contextlib
 import socket
 import ssl
 
-from beanpole.front.wire import Wire
+from beanpole.front.uplink import Wire
 from beanpole.server.tlsfilter import Filter
 
 HEADER_BYTES = 5  # of a record: its kind, its version, and the size of what follows

@@ -15,8 +15,7 @@ from beanpole import limits as shared_limits
 from beanpole.address import TLS_SCHEME, tls_reason_of
 from beanpole.errors import WHO_IS_UNKNOWN
 from beanpole.front.limits import LINK_OPEN_S, LINK_RETRY_S, LINK_RETRY_S_MAX
-from beanpole.front.wire import Wire
-from beanpole.protocol.limits import LINK_UNSENT_MS
+from beanpole.protocol.limits import LINK_LINE_BYTES_MAX, LINK_UNSENT_MS
 from beanpole.protocol.link import FrameReader, first_line, read_leader_line, read_link_line
 from beanpole.server.listener import UNIX, split_address
 
@@ -48,6 +47,24 @@ class Login(Protocol):
 
     def context(self) -> "ssl.SSLContext":
         """Return what TLS is set to. Raises ValueError."""
+
+
+class Wire:
+    """A connection to a server, without TLS, until the first lines of a link are through."""
+
+    tls: "Filter | None" = None
+    """What goes on to encrypt the connection; None: it is not encrypted."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, link: socket.socket) -> None:
+        self.loop = loop
+        self.link = link
+
+    async def send(self, data: bytes) -> None:
+        await self.loop.sock_sendall(self.link, data)
+
+    async def receive(self) -> bytes:
+        """Return what has come; empty: that was all."""
+        return await self.loop.sock_recv(self.link, LINK_LINE_BYTES_MAX)
 
 
 def tls_sentence_of(error: Exception) -> str:
