@@ -58,7 +58,7 @@ class ClusterNode:
         self.told: dict[str, str] = {}  # what was said of this node
         self.telling: asyncio.Task[None] | None = None
         self.node = Node(
-            opener(settings.cluster, settings.node, makes_key=self.has_users),
+            opener(settings.cluster, settings.node, has_users=self.has_users),
             note={
                 "node": settings.node,
                 "address": self.advertised(),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from beanpole.access import tokens
+from beanpole.errors import ExitCode
 from tests.certificates import made
 from tests.e2e.cluster.conftest import Cluster
 from tests.e2e.process import Client, Process, serving, start_in_vain, wait_until
@@ -36,11 +37,11 @@ class Installation:
         cluster.init()
 
     def node(self, name: str, users: str = USERS, *more: str) -> AbstractContextManager[Process]:
-        """Start a node; without `users` it has none."""
+        """Start a node."""
         access = self.folder / f"{name}.toml"
         access.write_text(users)
         access.chmod(0o644)
-        files = ("--access", str(access), "--tokens", str(self.tokens)) if users else ()
+        files = ("--access", str(access), "--tokens", str(self.tokens))
         ca = ("--cluster-ca", str(made("ca").cert))
         flags = ("--cluster", self.cluster.url, "--node", name, "-l", f"tls:{HOST}:0")
         pair = server_certificate()
@@ -135,8 +136,16 @@ def test_status_says_that_files_differ(installation: Installation) -> None:
             (installation.folder / "b.toml").write_text(USERS)
             b.signal(signal.SIGHUP)
             wait_until(lambda: not differ(), "both know the same")
-        with installation.node("b", users=""):
-            wait_until(differ, "b has none")
+
+
+def test_node_without_users_has_no_part_in_a_cluster_with_users(installation: Installation) -> None:
+    """If it led, everybody could do everything."""
+    with installation.node("a"):
+        pass
+    flags = ("--cluster", installation.cluster.url, "--node", "b")
+    outcome = start_in_vain(*flags)
+    assert outcome.code == ExitCode.FAILED
+    assert "the nodes of this cluster have users: give --access" in outcome.error
 
 
 @pytest.mark.parametrize("more", ["", ",client-ca={ca}"])

@@ -388,10 +388,18 @@ async def wait_for_socket(loop: asyncio.AbstractEventLoop, fd: int, *, writing: 
             loop.remove_writer(fd)
 
 
+WITHOUT_USERS = (
+    "the nodes of this cluster have users: give --access to this one as well. To take the users away, stop all nodes and"
+    f" delete the row 'key' of {schema.SCHEMA}.setting"
+)
+
+
 def opener(
-    conninfo: str, name: str, limit_s: float = limits.OPEN_S, *, makes_key: bool = False
+    conninfo: str, name: str, limit_s: float = limits.OPEN_S, *, has_users: bool = False
 ) -> Callable[[], "asyncio.Future[PostgresStore]"]:
-    """Return what opens connections of a node; `makes_key`: it has users, so nodes have to know each other.
+    """Return what opens connections of a node; `has_users`: so nodes have to know each other by a key.
+
+    A node without users is refused where there is a key: it would let everybody in as soon as it leads.
 
     It works with no server of a lower timeline than it has seen, nor with one of another system. Each connection tries
     the hosts in another order: a primary whose manager stands still takes writes when another was promoted long ago,
@@ -403,7 +411,9 @@ def opener(
     async def look_at(connection: psycopg.AsyncConnection) -> tuple[Server, Settings, str]:
         with errors_translated():
             settings, values = await read_settings(connection)
-            if makes_key and not settings.key:
+            if settings.key and not has_users and not newest:
+                raise RefusedError(WITHOUT_USERS)
+            if has_users and not settings.key:
                 await connection.execute(schema.MAKE_KEY.encode(), [new_token().decode()])
                 settings, values = await read_settings(connection)
             server = await read_server(connection, values["durability"])
