@@ -128,14 +128,13 @@ def test_status_says_that_files_differ(installation: Installation) -> None:
     def differ() -> bool:
         return "the files of users or tokens of a and b differ" in " ".join(cluster.status()["warnings"])
 
-    with installation.node("a"):
-        with installation.node("b", USERS + "[user.more]\nput = []\n") as b:
-            cluster.wait_alive("a", "b")
-            wait_until(lambda: all(each["users_digest"] for each in cluster.nodes()), "both say what they know")
-            assert differ()
-            (installation.folder / "b.toml").write_text(USERS)
-            b.signal(signal.SIGHUP)
-            wait_until(lambda: not differ(), "both know the same")
+    with installation.node("a"), installation.node("b", USERS + "[user.more]\nput = []\n") as b:
+        cluster.wait_alive("a", "b")
+        wait_until(lambda: all(each["users_digest"] for each in cluster.nodes()), "both say what they know")
+        assert differ()
+        (installation.folder / "b.toml").write_text(USERS)
+        b.signal(signal.SIGHUP)
+        wait_until(lambda: not differ(), "both know the same")
 
 
 def test_node_without_users_has_no_part_in_a_cluster_with_users(installation: Installation) -> None:

@@ -389,8 +389,8 @@ async def wait_for_socket(loop: asyncio.AbstractEventLoop, fd: int, *, writing: 
 
 
 WITHOUT_USERS = (
-    "the nodes of this cluster have users: give --access to this one as well. To take the users away, stop all nodes and"
-    f" delete the row 'key' of {schema.SCHEMA}.setting"
+    "the nodes of this cluster have users: give --access to this one as well. To take the users away, stop all nodes"
+    f" and delete the row 'key' of {schema.SCHEMA}.setting"
 )
 
 
