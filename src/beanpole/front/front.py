@@ -552,7 +552,8 @@ class Front(EventQueue):
             client.ended = True
             return add_frame(out, client.channel, Kind.FIN, cython.NULL, 0)
         if last_error == EINTR:
-            return self.enqueue(client)
+            client.readable = tls is None or has_more or client.hung_up or client.thorough
+            return self.enqueue(client) if client.readable else 0
         if last_error == EAGAIN:
             client.readable = False
             return 0

@@ -67,19 +67,19 @@ class Socket(Transport):
                 return 0
             connection.share_ns -= size * INPUT_BYTE_COST_NS
             return connection.run(now_ns)
+        if size < 0 and last_error == EINTR:
+            return 0
         self.readable = False
         if size == 0:
             return connection.stop_input(now_ns)
-        if last_error == EINTR:
-            self.readable = True
-        elif last_error != EAGAIN:
+        if last_error != EAGAIN:
             self.gone = True
         return 0
 
     def receive(self, connection, target, room):
         """Do what recv(2) does; of what that gives, `readable` is whether there may be more."""
         size: cython.Py_ssize_t = posix.recv(self.fd, target, room, posix.MSG_DONTWAIT)
-        self.readable = size == room or self.hung_up or self.thorough
+        self.readable = size == room or (size < 0 and last_error == EINTR) or self.hung_up or self.thorough
         return size
 
     def greeted(self, connection):

@@ -68,6 +68,21 @@ def test_records_come_cut_and_joined(connect: Connect, record_bytes: int, piece_
     assert client.receive() == REPLIES
 
 
+def test_half_a_record_asks_for_no_turn(house: TlsHouse, connect: Connect) -> None:
+    asked: list[str] = []
+    if isinstance(house, FrontHouse):
+        house.front.run_soon = lambda: asked.append("front")
+    client = connect()
+    house.run()
+    sealed = client.seal(b"list-tube-used\r\n")
+    asked.clear()
+    client.socket.send(sealed[:10])
+    house.step()
+    assert (house.turn.busy, asked) == (False, [])
+    client.send(sealed[10:])
+    assert client.receive() == b"USING default\r\n"
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_came_behind_the_handshake_is_run(house: TlsHouse, version: ssl.TLSVersion) -> None:
     (tls, incoming, outgoing), server = ends(version)
