@@ -18,6 +18,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -182,7 +183,8 @@ class Server:
     def with_advice(self, said: str, code: int) -> str:
         """Return a sentence with what else may be the cause: a user lacks a right, or TLS alone is spoken there."""
         if code == ExitCode.NO_SERVER and self.address.port == limits.TLS_PORT_DEFAULT and not self.address.tls:
-            return f"{said}; port {limits.TLS_PORT_DEFAULT} is that of TLS: beanstalks://{self.address.host}"
+            why = f"port {limits.TLS_PORT_DEFAULT} is that of TLS: {replace(self.address, tls=True)}"
+            return f"{said}; {why}" if said else why
         with suppress(BeanpoleError, OSError):
             for client in self._clients[:1] if code == ExitCode.NOT_FOUND else ():
                 if "list-rights" in client.features() and not (found := client.rights()).admin:

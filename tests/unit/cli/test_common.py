@@ -4,7 +4,7 @@ import click
 import pytest
 
 from beanpole import errors
-from beanpole.cli.common import TARGET, cell
+from beanpole.cli.common import TARGET, Server, cell
 from beanpole.cli.errors import Failure, exit_code_of, sentence_of
 from beanpole.cli.tube_verbs import Progress
 
@@ -54,3 +54,9 @@ def test_a_refusal_has_no_doubt_and_is_not_tried_again() -> None:
     refusal = errors.ForbiddenError("FORBIDDEN: no", "manage", "t")
     with pytest.raises(Failure, match=r"^FORBIDDEN: no; 0 jobs deleted$"), progress.shown("Deleting", 3):
         raise refusal
+
+
+@pytest.mark.parametrize(("said", "before"), [("", ""), ("refused", "refused; ")])
+def test_advice_about_the_port_of_tls_has_an_address_to_give(said: str, before: str) -> None:
+    advice = Server("beanstalk://[::1]:11400").with_advice(said, errors.ExitCode.NO_SERVER)
+    assert advice == f"{before}port 11400 is that of TLS: beanstalks://[::1]:11400"
