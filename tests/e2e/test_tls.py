@@ -123,7 +123,7 @@ def test_plain_bytes_run_nothing(fronts: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize(
     ("trusted", "shown", "said"),
-    [("ca", "self-signed", "no client certificate"), ("other-ca", "shop", "certificate refused")],
+    [("ca", "self-signed", "no client certificate"), ("other-ca", "shop", "TLS refused")],
 )
 def test_a_certificate_that_is_not_trusted_is_told_of(trusted: str, shown: str, said: str) -> None:
     context = ssl.create_default_context(cafile=str(made(trusted).cert))

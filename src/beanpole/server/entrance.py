@@ -33,8 +33,8 @@ TOLD = {
     "plain": ("no TLS", "connect with beanstalks://, or by stunnel: this listener speaks TLS alone"),
     "certificate": ("no client certificate", "show one that client-ca= of this listener has signed, and that holds"),
     "refused": (
-        "certificate refused",
-        "give clients the CA of --tls-cert, and let them connect by a name that is in it",
+        "TLS refused",
+        "see what the client says: it needs the CA of --tls-cert, and to connect by a name that is in it",
     ),
 }
 """Outcomes of handshakes that the log tells of, as who sets up a client or a server finds them, and what to do."""

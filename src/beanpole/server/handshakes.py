@@ -62,9 +62,9 @@ OUTCOMES = (
 )
 
 REASONS = (
+    ("ALERT", "refused"),  # the client's, whatever it is about
     ("CERTIFICATE", "certificate"),
     ("CERT_", "certificate"),
-    ("ALERT", "refused"),
     ("VERSION", "version"),
     ("UNSUPPORTED_PROTOCOL", "version"),
     ("NO_PROTOCOLS", "version"),

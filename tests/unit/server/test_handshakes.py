@@ -105,11 +105,17 @@ def client_context(name: str = "", *extensions: str, protocols: tuple[str, ...] 
 class Client:
     """A client, of which the test moves the bytes."""
 
-    def __init__(self, house: TlsHouse, context: ssl.SSLContext | None = None, source: str = "127.0.0.1") -> None:
+    def __init__(
+        self,
+        house: TlsHouse,
+        context: ssl.SSLContext | None = None,
+        source: str = "127.0.0.1",
+        name: str = "localhost",
+    ) -> None:
         self.house = house
         self.socket = house.dial(source)
         self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self.tls = (context or client_context()).wrap_bio(self.incoming, self.outgoing, server_hostname="localhost")
+        self.tls = (context or client_context()).wrap_bio(self.incoming, self.outgoing, server_hostname=name)
 
     def flight(self) -> bytes:
         """Go on with the handshake; return what is to be sent for it."""
@@ -223,8 +229,12 @@ def test_a_version_that_is_too_old_gets_an_alert(house: TlsHouse) -> None:
     house.ended("version")
 
 
-def test_a_client_that_does_not_know_our_certificate_is_counted(house: TlsHouse) -> None:
-    client = Client(house, ssl.create_default_context(cafile=made("clients").cert))
+@pytest.mark.parametrize(("name", "ca"), [("localhost", "clients"), ("other.example", "server")])
+def test_a_client_that_does_not_trust_our_certificate_is_counted(house: TlsHouse, name: str, ca: str) -> None:
+    """It does not know the CA, or looks for another name: of these two alerts one names a certificate."""
+    extensions = ("subjectAltName=DNS:localhost",) if ca == "server" else ()
+    context = ssl.create_default_context(cafile=made(ca, *extensions).cert)
+    client = Client(house, context, name=name)
     client.socket.sendall(client.flight())
     client.until_readable()
     with pytest.raises(ssl.SSLCertVerificationError):
