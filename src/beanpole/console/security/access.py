@@ -89,14 +89,17 @@ REFUSALS_MAX = 100  # lines about refused logins in a second
 
 
 class Refusals:
-    """Says in the log who was not let in: of a kind once a second, and never much in all."""
+    """Says in the log who was not let in: of a kind once a second, and never much in all.
+
+    How many had no line, of any kind, stands in the next one.
+    """
 
     def __init__(self, logger: Logger, now_ns: Callable[[], int]) -> None:
         self._logger = logger
         self._now_ns = now_ns
         self._second = 0
         self._said: set[tuple[str, str, str]] = set()  # in this second
-        self._more = 0  # that have had no line since the last one
+        self._left_out = 0  # that have had no line since the last one
 
     def note(self, who: str, peer: str, reason: str) -> None:
         """Takes note of a refused login; `who` is whose token it was, if it was anybody's."""
@@ -105,12 +108,12 @@ class Refusals:
             self._second = second
             self._said.clear()
         if kind in self._said or len(self._said) >= REFUSALS_MAX:
-            self._more += 1
+            self._left_out += 1
             return
         self._said.add(kind)
-        more = {"more": self._more} if self._more else {}
-        self._more = 0
-        self._logger.log("warning", "login refused", who=who or "-", peer=peer, reason=reason, **more)
+        left_out = {"left_out": self._left_out} if self._left_out else {}
+        self._left_out = 0
+        self._logger.log("warning", "login refused", who=who or "-", peer=peer, reason=reason, **left_out)
 
 
 ENDED_SESSIONS_MAX = 10_000

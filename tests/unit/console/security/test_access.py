@@ -162,9 +162,9 @@ def test_refused_logins_are_logged_without_flooding_the_log(world: World) -> Non
     world.now_s += 1
     refusals.note("", "10.0.0.7", "nobody has this token")
     assert world.lines[0] == "login refused {'who': '-', 'peer': '10.0.0.7', 'reason': 'nobody has this token'}"
-    assert world.lines[1].endswith("'reason': 'may not see this', 'more': 2}")
+    assert world.lines[1].endswith("'reason': 'may not see this', 'left_out': 2}")
     assert len(world.lines) == 2 + REFUSALS_MAX + 1
-    assert f"'more': {REFUSALS_MAX}" in world.lines[-1]
+    assert f"'left_out': {REFUSALS_MAX}" in world.lines[-1]
 
 
 @pytest.fixture
