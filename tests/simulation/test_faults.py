@@ -14,7 +14,7 @@ from tests.simulation.life import Life, Promises
 from tests.simulation.runner import NS_PER_S, Clock
 from tests.simulation.simulation import Simulation
 
-SCENARIOS = fixed(6)
+SCENARIOS = fixed(12)
 ACTS = 120
 CALLS_MAX = 10_000
 
