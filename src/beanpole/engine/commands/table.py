@@ -150,7 +150,7 @@ def fill_rows():
     add(Verb.TOUCH, touch, COMMAND_COST_NS, True)
     add(Verb.STATS, stats, 25_000)
     add(Verb.STATS_JOB, stats_job, 5_000)
-    add(Verb.STATS_TUBE, stats_tube, 8_000)
+    add(Verb.STATS_TUBE, stats_tube, 5_000)
     add(Verb.LIST_TUBES, list_tubes, 20_000)
     add(Verb.LIST_TUBE_USED, list_tube_used)
     add(Verb.LIST_TUBES_WATCHED, list_tubes_watched, 1_000)
