@@ -399,7 +399,7 @@ def opener(
 ) -> Callable[[], "asyncio.Future[PostgresStore]"]:
     """Return what opens connections of a node; `has_users`: so nodes have to know each other by a key.
 
-    A node without users is refused where there is a key: it would let everybody in as soon as it leads.
+    A node without users does not start where there is a key: it would let everybody in as soon as it leads.
 
     It works with no server of a lower timeline than it has seen, nor with one of another system. Each connection tries
     the hosts in another order: a primary whose manager stands still takes writes when another was promoted long ago,
