@@ -183,12 +183,14 @@ class Handshake(Stranger):
             self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
             self.tls = self.context.context.wrap_bio(self.incoming, self.outgoing, server_side=True)
         came: bytes = self.came
+        data: cython.p_char = came
+        at: cython.Py_ssize_t = 0
         while not self.outcome:
-            size: cython.Py_ssize_t = record_bytes(came, len(came))
+            size: cython.Py_ssize_t = record_bytes(data + at, len(came) - at)
             if size == 0:
                 break
-            self.incoming.write(came[:size])
-            came = came[size:]
+            self.incoming.write(came[at : at + size])
+            at += size
             try:
                 self.tls.do_handshake()
                 self.certificate = certificate_of(self.tls)
@@ -197,7 +199,7 @@ class Handshake(Stranger):
                 pass
             except Exception as error:  # noqa: BLE001 - whatever a client brings about must not end the thread
                 self.outcome = outcome_of(error)
-        self.came = came
+        self.came = came[at:]
         self.said = self.outgoing.read()
         return 0
 
