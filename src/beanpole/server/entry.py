@@ -77,20 +77,20 @@ class Entry:
         Return how many bytes of it are not for the decoder; WAIT: more must come; REFUSED: nothing of it runs; LINK: it
         is no client from here on. Behind an `auth` it is asked again.
         """
-        if GREETING.startswith(data[: len(GREETING)]) and self.by is None:
-            return WAIT if len(data) < len(GREETING) else self.become_link(connection)
+        if any(each != data and each.startswith(data) for each in NEW):
+            return WAIT
+        if data.startswith(GREETING) and self.by is None:
+            return self.become_link(connection)
         if data.startswith(HELLO):  # without a line's end both would wait for each other
             self.fault = "it begins TLS where there is none"
         if self.fault or self.is_trusted:
             return self.refuse(connection, self.fault or "the key of nodes is for links", data)
-        if AUTH.startswith(data[: len(AUTH)]) and self.secure and not self.is_shown:
+        if data.startswith(AUTH) and self.secure and not self.is_shown:
             end = data.find(b"\r\n")
-            if len(data) > len(AUTH) and end >= 0:
+            if end >= 0:
                 return self.authenticate(connection, data[len(AUTH) : end], end + 2)
             return WAIT if len(data) <= limits.FIRST_LINE_BYTES_MAX else self.refuse(connection, "its auth is too long")
-        if self.found is None:
-            return self.refuse(connection, self.lack, data)
-        return 0
+        return 0 if self.found is not None else self.refuse(connection, self.lack, data)
 
     def authenticate(self, connection: "Connection", token: bytes, size: int) -> int:
         """Let the client be whose token it has; `size` is that of its line."""

@@ -220,6 +220,15 @@ def test_who_begins_tls_where_there_is_none_is_closed(open_house: Callable[..., 
     assert house.logger.said[-1][1]["reason"] == "it begins TLS where there is none"
 
 
+@pytest.mark.parametrize("word", [b"auth x\r\n", b"beanpole-link 1\r\n", b"list-extensions\r\n"])
+def test_a_new_word_is_known_in_pieces_as_well(open_house: Callable[..., House], word: bytes) -> None:
+    house = open_house()
+    client = house.connect(word[:4])
+    client.send(word[4:])
+    house.run()
+    assert client.recv(99) == b"NOT_AUTHENTICATED\r\n"
+
+
 def test_a_port_of_systemd_needs_a_user_as_any(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "access.toml"
     file.write_text("[user.me]\n")
