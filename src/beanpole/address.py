@@ -206,10 +206,11 @@ def tls_reason_of(error: OSError) -> str:
 def reason_of(error: OSError, *, tls: bool = False) -> str:
     """What the system says; asyncio puts words of its own, and several addresses, in place of that.
 
-    `tls`: the connection was to have it. Who speaks none may wait for a line while we wait for the handshake.
+    `tls`: the connection was to have it. Who speaks none may wait for a line while we wait for the handshake, which
+    asyncio does not tell from a wait for the connection.
     """
     if tls and type(error) is TimeoutError and error.errno is None:  # neither silence later, nor the system's
-        return "timed out: what listens there may speak no TLS: beanstalk:// is without"
+        return "timed out: nobody answers there, or not with TLS"
     if type(error).__module__ == "ssl":  # by its name: who has no TLS does not load it
         return tls_reason_of(error)
     if error.errno is not None and error.errno > 0:

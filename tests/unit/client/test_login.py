@@ -277,7 +277,7 @@ def test_a_server_without_tls_gets_nothing(make: Maker) -> None:
 def test_a_handshake_that_hangs_ends_with_the_time_to_connect(make: Maker) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         where = Address("localhost", listener.getsockname()[1], tls=True)
-        with pytest.raises(CannotConnectError, match="timed out: what listens there may speak no TLS"):
+        with pytest.raises(CannotConnectError, match="timed out: nobody answers there, or not with TLS"):
             make(where, login=trusting(), connect_timeout=0.05, backoff=ONE).put("x")
 
 
