@@ -183,7 +183,7 @@ class Server:
     def with_advice(self, said: str, code: int) -> str:
         """Return a sentence with what else may be the cause: a user lacks a right, or TLS alone is spoken there."""
         if code == ExitCode.NO_SERVER and self.address.port == limits.TLS_PORT_DEFAULT and not self.address.tls:
-            why = f"port {limits.TLS_PORT_DEFAULT} is that of TLS: {replace(self.address, tls=True)}"
+            why = f"port {limits.TLS_PORT_DEFAULT} is that of TLS: {replace(self.address, tls=True, others=())}"
             return f"{said}; {why}" if said else why
         with suppress(BeanpoleError, OSError):
             for client in self._clients[:1] if code == ExitCode.NOT_FOUND else ():
