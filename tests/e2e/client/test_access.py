@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from beanpole import Backoff, ForbiddenError, Login, NotAuthenticatedError
+from beanpole import Backoff, ForbiddenError, Login, NotAuthenticatedError, UnknownCommandError
 from beanpole.access import tokens
 from tests import certificates
 from tests.e2e.process import Process, serving
@@ -77,8 +77,10 @@ def test_a_token_goes_to_the_unix_socket_of_a_server_with_users(
     client: Callable[..., Any], token: str, files: Path
 ) -> None:
     assert "default" in client(Login(token=token), f"unix:{files / 'socket'}").tubes()
-    with pytest.raises(NotAuthenticatedError):
+    with pytest.raises(UnknownCommandError, match="or does not know who this is"):  # as every old client hears it
         client(Login(), f"unix:{files / 'socket'}").tubes()
+    with pytest.raises(NotAuthenticatedError):
+        client(Login(), f"unix:{files / 'socket'}").features()
 
 
 @pytest.mark.parametrize(
