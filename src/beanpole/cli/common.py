@@ -181,16 +181,18 @@ class Server:
         return client
 
     def with_advice(self, said: str, code: int) -> str:
-        """Return a sentence with what else may be the cause: a user lacks a right, or TLS alone is spoken there."""
+        """Return a sentence with what else may be the cause: TLS alone is spoken there, or a user lacks a right."""
+        return "; ".join(each for each in (said, self._advice(code)) if each)
+
+    def _advice(self, code: int) -> str:
         if code == ExitCode.NO_SERVER and self.address.port == limits.TLS_PORT_DEFAULT and not self.address.tls:
-            why = f"port {limits.TLS_PORT_DEFAULT} is that of TLS: {replace(self.address, tls=True, others=())}"
-            return f"{said}; {why}" if said else why
-        with suppress(BeanpoleError, OSError):
-            for client in self._clients[:1] if code == ExitCode.NOT_FOUND else ():
+            return f"port {limits.TLS_PORT_DEFAULT} is that of TLS: {replace(self.address, tls=True, others=())}"
+        if code == ExitCode.NOT_FOUND and self._clients:
+            client = self._clients[0]
+            with suppress(BeanpoleError, OSError):
                 if "list-rights" in client.features() and not (found := client.rights()).admin:
-                    why = f"what the user {found.user} has no right to is not found either (see beanpole rights)"
-                    return f"{said}; {why}" if said else why
-        return said
+                    return f"what the user {found.user} has no right to is not found either (see beanpole rights)"
+        return ""
 
     def close(self) -> None:
         for client in self._clients:
