@@ -11,7 +11,7 @@ import pytest
 
 from tests import forks
 from tests.databases import DatabaseServers
-from tests.seeds import TIMES
+from tests.seeds import part_of
 from tests.servers import Server, beanpole_server, beanstalkd_server
 
 # A shell without job control starts `make test &` with SIGINT ignored. That is inherited by every process that a test
@@ -25,7 +25,7 @@ hypothesis.settings.register_profile(
     "any machine",
     deadline=None,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
-    max_examples=100 if TIMES > 1 else 34,
+    max_examples=part_of(100, 3),
 )
 hypothesis.settings.load_profile("any machine")
 

@@ -11,6 +11,11 @@ FROM = int(os.environ.get("SEEDS_FROM", "0"))
 TIMES = int(os.environ.get("SEEDS_TIMES", "1"))
 
 
+def part_of(count: int, part: int) -> int:
+    """Return how many of `count` seeds or examples a test has now: one of so many for a commit."""
+    return count if TIMES > 1 else -(-count // part)
+
+
 def seeds(count: int, only: str) -> range:
     """Return the seeds of a test that has `count` of them, or the one that the variable `only` says.
 
@@ -19,9 +24,9 @@ def seeds(count: int, only: str) -> range:
     one = os.environ.get(only)
     if one is not None:
         return range(int(one), int(one) + 1)
-    return range(FROM, FROM + (count * TIMES if TIMES > 1 else -(-count // 3)))
+    return range(FROM, FROM + part_of(count, 3) * TIMES)
 
 
 def fixed(count: int) -> range:
     """Return the seeds of a test that takes long for each, always the same: a sixth of them for a commit."""
-    return range(count if TIMES > 1 else -(-count // 6))
+    return range(part_of(count, 6))
