@@ -82,10 +82,7 @@ ERRORS: dict[int, tuple[type[ReplyError], str]] = {
         errors.NotFoundError,
         "NOT_FOUND: there is no such job or tube, or it is not in a state that allows this",
     ),
-    Word.NOT_AUTHENTICATED: (
-        errors.NotAuthenticatedError,
-        WHO_IS_UNKNOWN,
-    ),
+    Word.NOT_AUTHENTICATED: (errors.NotAuthenticatedError, WHO_IS_UNKNOWN),
     Word.NOT_IGNORED: (errors.NotIgnoredError, "NOT_IGNORED: the last watched tube stays"),
     Word.OUT_OF_MEMORY: (
         errors.OutOfMemoryError,

@@ -38,19 +38,19 @@ class ProcessFacts:
         self.parts: list[Callable[[], Mapping[str, str]]] = []
         """What else says something of the process."""
         self.turn: Turn | None = None
-        """In which commands run: what is said in one holds until the next. None: it is found anew each time."""
+        """The turns of the server: the facts are read once in each. None: they are read at every call."""
         self.said_in = -1
         self.said: dict[str, str] = {}
 
     def __call__(self) -> Mapping[str, str]:
-        number = -1 if self.turn is None else self.turn.number
-        if number >= 0 and number == self.said_in:
+        if self.turn is not None and self.turn.number == self.said_in:
             return self.said
         usage = resource.getrusage(resource.RUSAGE_SELF)
         found = {"rusage-utime": f"{usage.ru_utime:.6f}", "rusage-stime": f"{usage.ru_stime:.6f}"} | self.constant
         for part in self.parts:
             found.update(part())
-        self.said_in, self.said = number, found
+        if self.turn is not None:
+            self.said_in, self.said = self.turn.number, found
         return found
 
 
