@@ -3,6 +3,7 @@
 The servers are the test's own: ids begin at 1, and there is no tube but `default`.
 """
 
+import os
 import signal
 from collections.abc import Iterator
 
@@ -18,6 +19,9 @@ from tests.servers import Server, beanpole_server, beanstalkd_server
 # starts, down to the server that it wants to interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Programs write as they do where nobody has set this, which is with buffers.
+os.environ.pop("PYTHONUNBUFFERED", None)
 
 # How long an example takes says something about the machine, and what else it does, but nothing about the code.
 # A commit has a third of the examples, as of the seeds.

@@ -1,5 +1,6 @@
 """How a verb ends that did not do what was asked: one line for people, or one object with --json, and an exit code."""
 
+import contextlib
 import os
 import re
 import signal
@@ -125,6 +126,8 @@ def note(text: str) -> None:
     context = click.get_current_context(silent=True)
     as_json = context is not None and context.params.get("as_json")
     line = json_text({"note": text}) if as_json else wrapped(f"beanpole: {text}", sys.stderr)
+    with contextlib.suppress(OSError, AttributeError):  # whoever writes the results says that nobody takes them
+        sys.stdout.flush()  # the results so far stand before it where both go to one place
     click.echo(line, err=True)
 
 

@@ -6,6 +6,7 @@ time in which a server starts. Nothing that a client does can write a line, unle
 
 import contextlib
 import json
+import os
 import sys
 import time
 import traceback
@@ -82,8 +83,11 @@ class Logger:
                 about["exception"] = "".join(traceback.format_exception(error)).removesuffix("\n")
         # Standard error may be closed: a log line that nobody can read is no reason to stop serving.
         with contextlib.suppress(OSError, ValueError):
-            sys.stderr.write(self.line(about) + "\n")
-            sys.stderr.flush()
+            try:
+                sys.stderr.write(self.line(about) + "\n")
+                sys.stderr.flush()
+            except BrokenPipeError:  # for good; the interpreter would try it again at its end, and exit with 120
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
     info = partialmethod(log, "info")
     warning = partialmethod(log, "warning")
