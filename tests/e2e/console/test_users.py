@@ -152,8 +152,9 @@ def test_a_browser_logs_in_with_a_token_of_a_user(site: Site) -> None:
     keeper = person(site.console, site.tokens["keeper"])
     assert keeper.log_in(site.tokens["shop"]).status == 403
     assert keeper.log_in("bp_" + "x" * 43).status == 401
-    refused = [(each["who"], each["peer"], each["reason"]) for each in site.process.events("login refused")[-2:]]
-    assert refused == [("shop", HOST, "may not see this"), ("-", HOST, "nobody has this token")]
+    # Another test may have been refused for the same in this second: then that line is the one.
+    refused = {(each["who"], each["peer"], each["reason"]) for each in site.process.events("login refused")}
+    assert refused >= {("shop", HOST, "may not see this"), ("-", HOST, "nobody has this token")}
 
 
 def test_old_tokens_are_warned_of(site: Site) -> None:
